@@ -1,0 +1,113 @@
+//! What a commit carries to a store: records as bytes, typed facets, due entries, one feed entry.
+
+use crate::id::CommitId;
+use crate::record::Key;
+use crate::schema::{Due, Timer, Value};
+use crate::text::Text;
+use crate::time::Time;
+use bytes::Bytes;
+
+/// Where a partition's history stands. `seq` grows by one with every commit of a generation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Position {
+    pub generation: u64,
+    pub seq: u64,
+}
+
+/// The head record of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Head {
+    pub position: Position,
+    /// The `now` of the last commit; a commit's `now` is never smaller.
+    pub now: Time,
+}
+
+/// One commit. The store applies it whole or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub id: CommitId,
+    /// The position this node saw last. If it still holds, nobody else has written.
+    pub expect: Position,
+    /// The records that were read are as of `expect` or later, so if `expect` holds they need no check of their own.
+    pub fast: bool,
+    /// The commands relied on a range that was scanned: if `expect` no longer holds the commit is a conflict.
+    pub strict: bool,
+    pub now: Time,
+    /// Every record that was read or is written, with the revision that was seen; `None` means it was absent.
+    pub reads: Vec<(Key, Option<CommitId>)>,
+    pub writes: Vec<Write>,
+    /// Entries of the due index that go without their record being touched: poison, stale, damaged.
+    pub due_drops: Vec<DueEntry>,
+    /// The encoded events of this commit; empty if there are none.
+    pub feed: Bytes,
+    /// Lanes that got ready work: a hint for other nodes.
+    pub lanes: Vec<(Text, Text)>,
+}
+
+impl Batch {
+    /// About how many bytes it carries.
+    pub fn weight(&self) -> usize {
+        self.feed.len() + self.writes.iter().map(Write::weight).sum::<usize>()
+    }
+}
+
+/// One changed record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    pub key: Key,
+    pub what: Change,
+    pub due_add: Vec<Due>,
+    pub due_remove: Vec<Due>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The record is new: all its facets and parts.
+    Insert(Body),
+    /// The record was there: all its facets, and the parts that changed.
+    Update(Body),
+    /// The record goes. It may have been absent.
+    Delete,
+}
+
+/// Facets in schema order, and parts by number; a part that is `None` is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body {
+    pub facets: Vec<Value>,
+    pub parts: Vec<(u8, Option<Bytes>)>,
+}
+
+impl Write {
+    fn weight(&self) -> usize {
+        match &self.what {
+            Change::Delete => 64,
+            Change::Insert(body) | Change::Update(body) => {
+                160 + body.parts.iter().map(|(_, bytes)| bytes.as_ref().map_or(0, Bytes::len)).sum::<usize>()
+            }
+        }
+    }
+}
+
+/// One entry of the due index, with the raw key as the store has it: it may name nothing that exists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueEntry {
+    pub at: Time,
+    pub timer: u8,
+    pub kind: u8,
+    pub key: Bytes,
+}
+
+impl DueEntry {
+    pub fn new(due: Due, key: Key) -> Self {
+        Self {
+            at: due.at,
+            timer: due.timer as u8,
+            kind: key.kind() as u8,
+            key: Bytes::copy_from_slice(key.to_bytes().as_slice()),
+        }
+    }
+
+    pub fn timer(&self) -> Option<Timer> {
+        Timer::from_u8(self.timer)
+    }
+}

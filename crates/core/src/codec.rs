@@ -1,0 +1,77 @@
+//! How a part becomes bytes: one version byte, then a compact binary form.
+//!
+//! Damaged bytes are an error that names the part; nothing damaged is ever read as zero, empty or default.
+
+use crate::schema::PartMask;
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The version that is written. Older ones stay readable; enum variants are only ever appended.
+pub const VERSION: u8 = 1;
+
+/// Bytes of a record that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("part `{part}` does not decode: {why}")]
+pub struct DecodeError {
+    pub part: &'static str,
+    pub why: String,
+}
+
+impl DecodeError {
+    pub fn new(part: &'static str, why: impl Into<String>) -> Self {
+        Self { part, why: why.into() }
+    }
+}
+
+/// A record that can be built from the parts a store returned.
+pub trait Decode: Sized {
+    type Id;
+    fn decode(id: Self::Id, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Self, DecodeError>;
+}
+
+pub fn encode<T: Serialize>(value: &T) -> Bytes {
+    let buffer = Vec::with_capacity(256);
+    let mut buffer = buffer;
+    buffer.push(VERSION);
+    postcard::to_extend(value, buffer).expect("codec: records hold nothing that postcard refuses").into()
+}
+
+pub fn decode<T: DeserializeOwned>(part: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
+    match bytes.split_first() {
+        Some((&VERSION, body)) => {
+            let (value, rest) =
+                postcard::take_from_bytes(body).map_err(|error| DecodeError::new(part, error.to_string()))?;
+            if !rest.is_empty() {
+                return Err(DecodeError::new(part, format!("{} bytes left over", rest.len())));
+            }
+            Ok(value)
+        }
+        Some((version, _)) => Err(DecodeError::new(part, format!("format version {version} is not known"))),
+        None => Err(DecodeError::new(part, "no bytes")),
+    }
+}
+
+/// The bytes of part `index`, if the store returned it.
+pub fn part(parts: &[(u8, Bytes)], index: u8) -> Option<&Bytes> {
+    parts.iter().find(|(part, _)| *part == index).map(|(_, bytes)| bytes)
+}
+
+/// The decoded part, which every record of the kind has.
+pub fn required<T: DeserializeOwned>(
+    name: &'static str,
+    parts: &[(u8, Bytes)],
+    index: u8,
+) -> Result<T, DecodeError> {
+    let bytes = part(parts, index).ok_or_else(|| DecodeError::new(name, "is missing"))?;
+    decode(name, bytes)
+}
+
+/// The decoded part, or `None` if the record has none.
+pub fn optional<T: DeserializeOwned>(
+    name: &'static str,
+    parts: &[(u8, Bytes)],
+    index: u8,
+) -> Result<Option<T>, DecodeError> {
+    part(parts, index).map(|bytes| decode(name, bytes)).transpose()
+}

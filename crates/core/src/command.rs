@@ -1,0 +1,404 @@
+//! Every input, in one enum. Time comes with the transaction; fresh ids and entropy are in the command.
+
+use crate::change::DueEntry;
+use crate::error::Rejection;
+use crate::id::{ExecutionId, LeaseId};
+use crate::record::Key;
+use crate::record::execution::{Deadline, Policy};
+use crate::schema::Timer;
+use crate::text::{Capabilities, Text};
+use crate::time::Time;
+use bytes::Bytes;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// One call: who, what, and whether a repeat of it must be recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub principal: Principal,
+    pub request_id: Option<Bytes>,
+    pub command: Command,
+}
+
+/// Who calls. Commands act in its namespace and nowhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    pub namespace: Text,
+    pub name: Text,
+    pub scopes: Scopes,
+}
+
+impl Principal {
+    /// May do everything in `namespace`.
+    pub fn all(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
+        Self { namespace: namespace.into(), name: name.into(), scopes: Scopes::ALL }
+    }
+
+    /// The engine itself: timers and continuations. It acts in every namespace.
+    pub fn engine() -> Self {
+        Self { namespace: "".into(), name: "engine".into(), scopes: Scopes::ENGINE }
+    }
+
+    pub fn is_engine(&self) -> bool {
+        self.scopes == Scopes::ENGINE
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scopes(u8);
+
+impl Scopes {
+    pub const NONE: Scopes = Scopes(0);
+    pub const SUBMIT: Scopes = Scopes(1);
+    pub const WORK: Scopes = Scopes(2);
+    pub const OPERATE: Scopes = Scopes(4);
+    pub const ALL: Scopes = Scopes(7);
+    pub const ENGINE: Scopes = Scopes(8);
+
+    pub const fn with(self, other: Scopes) -> Scopes {
+        Scopes(self.0 | other.0)
+    }
+
+    /// True if any scope of `wanted` is held.
+    pub const fn any(self, wanted: Scopes) -> bool {
+        self.0 & wanted.0 != 0
+    }
+
+    /// Refuses a caller that holds none of `wanted`; `name` is what the answer asks for.
+    pub fn need(self, wanted: Scopes, name: &'static str) -> Result<(), Rejection> {
+        if self.any(wanted) { Ok(()) } else { Err(Rejection::Forbidden { needs: name }) }
+    }
+}
+
+/// (lease id, epoch): proves that a worker's view is fresh. It is no secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Fence {
+    pub lease: LeaseId,
+    pub epoch: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum Command {
+    Submit(Box<Submit>),
+    Claim(Claim),
+    Renew(Renew),
+    Progress(Progress),
+    Complete(Complete),
+    Fail(Fail),
+    Delay(Delay),
+    WaitChildren(WaitChildren),
+    Cancel(Cancel),
+    Reschedule(Reschedule),
+    ChangePriority(ChangePriority),
+    SetTags(SetTags),
+    Revoke(Revoke),
+    Hold(Hold),
+    Release(Release),
+    ForceComplete(ForceComplete),
+    ForceFail(ForceFail),
+    Purge(Purge),
+    Replay(Replay),
+    /// The engine's own: a timer of the due index.
+    Expire(Expire),
+    /// The engine's own: a scanner failed on an item.
+    RecordTrouble(RecordTrouble),
+    /// The engine's own: an entry that can never be handled.
+    DropEntry(DropEntry),
+    /// An operator lets a parked item be tried again.
+    RetryParked(RetryParked),
+    /// An operator removes a dead letter.
+    DiscardParked(DiscardParked),
+}
+
+impl Command {
+    /// The word for this verb, as in dedup keys, metrics and histories.
+    pub const fn verb(&self) -> &'static str {
+        match self {
+            Command::Submit(_) => "submit",
+            Command::Claim(_) => "claim",
+            Command::Renew(_) => "renew",
+            Command::Progress(_) => "progress",
+            Command::Complete(_) => "complete",
+            Command::Fail(_) => "fail",
+            Command::Delay(_) => "delay",
+            Command::WaitChildren(_) => "wait_children",
+            Command::Cancel(_) => "cancel",
+            Command::Reschedule(_) => "reschedule",
+            Command::ChangePriority(_) => "change_priority",
+            Command::SetTags(_) => "set_tags",
+            Command::Revoke(_) => "revoke",
+            Command::Hold(_) => "hold",
+            Command::Release(_) => "release",
+            Command::ForceComplete(_) => "force_complete",
+            Command::ForceFail(_) => "force_fail",
+            Command::Purge(_) => "purge",
+            Command::Replay(_) => "replay",
+            Command::Expire(_) => "expire",
+            Command::RecordTrouble(_) => "record_trouble",
+            Command::DropEntry(_) => "drop_entry",
+            Command::RetryParked(_) => "retry_parked",
+            Command::DiscardParked(_) => "discard_parked",
+        }
+    }
+}
+
+/// A start or a deadline as the caller gave it: an absolute time or a duration, never both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum When {
+    At(Time),
+    InMs(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Submit {
+    /// Minted by the engine, in the partition where it is placed. Not part of what the caller gave.
+    #[serde(skip)]
+    pub id: Option<ExecutionId>,
+    pub lane: Text,
+    pub kind: Text,
+    pub input: Option<Bytes>,
+    pub content_type: Option<Text>,
+    pub priority: Option<u32>,
+    pub capabilities: Capabilities,
+    pub concurrency_key: Option<Bytes>,
+    pub start: Option<When>,
+    pub deadline: Option<When>,
+    pub policy: Policy,
+    pub tags: BTreeMap<Text, Text>,
+    pub idempotency_key: Option<Bytes>,
+    /// The running execution that spawns this one, with its fence.
+    pub parent: Option<(ExecutionId, Fence)>,
+    #[serde(skip)]
+    pub trace: Option<Text>,
+}
+
+/// Leases one execution. The engine has chosen it; the core decides whether it may be taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Claim {
+    pub id: ExecutionId,
+    /// Minted by the engine.
+    pub lease: LeaseId,
+    pub worker: Text,
+    pub instance: Text,
+    pub lease_ms: u64,
+    pub kinds: Option<std::sync::Arc<[Text]>>,
+    pub capabilities: Capabilities,
+    pub claim_ref: Option<[u8; 32]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Renew {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    /// That of the claim unless given.
+    pub lease_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Progress {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    pub percent: Option<u8>,
+    pub message: Option<Text>,
+    pub checkpoint: Option<Bytes>,
+    pub renew_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Complete {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    pub result: Option<Bytes>,
+    pub content_type: Option<Text>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fail {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    pub category: Text,
+    pub message: Text,
+    pub detail: Option<Bytes>,
+    pub retry: RetryWish,
+    /// For the jitter of the backoff; drawn outside the core.
+    #[serde(skip)]
+    pub entropy: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum RetryWish {
+    /// As the policy says.
+    Policy,
+    Never,
+    AfterMs(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Delay {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    pub until: When,
+    pub checkpoint: Option<Bytes>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaitChildren {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    /// `None`: all that have not finished.
+    pub children: Option<Vec<ExecutionId>>,
+    pub rule: ChildrenRule,
+    pub timeout_ms: Option<u64>,
+    pub checkpoint: Option<Bytes>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum ChildrenRule {
+    AllOf,
+    AnyOf,
+    Quorum(u32),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cancel {
+    pub id: ExecutionId,
+    /// Given by the holder that cancels its own work.
+    pub fence: Option<Fence>,
+    pub reason: Text,
+    pub mode: CancelMode,
+    pub cascade: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum CancelMode {
+    Immediate,
+    Graceful { grace_ms: u64 },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reschedule {
+    pub id: ExecutionId,
+    pub start: When,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangePriority {
+    pub id: ExecutionId,
+    pub priority: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SetTags {
+    pub id: ExecutionId,
+    /// Given when the worker calls.
+    pub fence: Option<Fence>,
+    pub set: BTreeMap<Text, Text>,
+    pub remove: Vec<Text>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Revoke {
+    pub id: ExecutionId,
+    pub expected_epoch: Option<u64>,
+    pub reason: Text,
+    pub hold: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hold {
+    pub id: ExecutionId,
+    pub reason: Text,
+    pub revoke: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Release {
+    pub id: ExecutionId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ForceComplete {
+    pub id: ExecutionId,
+    pub result: Option<Bytes>,
+    pub content_type: Option<Text>,
+    pub reason: Text,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ForceFail {
+    pub id: ExecutionId,
+    pub message: Text,
+    pub reason: Text,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Purge {
+    pub id: ExecutionId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    pub id: ExecutionId,
+    pub reason: Text,
+    pub deadline: DeadlineWish,
+    pub delay_ms: Option<u64>,
+    pub priority: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum DeadlineWish {
+    /// The submitted one; a relative one counts from the replay.
+    Keep,
+    None,
+    New(Deadline),
+}
+
+/// A timer of a record, as the due index named it. The record decides whether it still has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Expire {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    pub timer: Timer,
+    pub due: Time,
+    /// For the jitter of a retry after a timeout; drawn outside the core.
+    #[serde(skip)]
+    pub entropy: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordTrouble {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    pub timer: Timer,
+    pub due: Time,
+    pub scanner: Text,
+    pub interval_ms: u64,
+    pub error: Text,
+    /// Names the dead letter, should this failure park the item.
+    pub fresh: uuid::Uuid,
+}
+
+/// Removes an entry of the due index and leaves a dead letter: poison, or a record that does not decode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DropEntry {
+    #[serde(skip)]
+    pub entry: Option<DueEntry>,
+    pub scanner: Text,
+    pub error: Text,
+    /// Poison belongs to no record and its dead letter goes after a while.
+    pub poison: bool,
+    pub fresh: uuid::Uuid,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RetryParked {
+    pub letter: uuid::Uuid,
+    pub partition: crate::id::PartitionId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiscardParked {
+    pub letter: uuid::Uuid,
+    pub partition: crate::id::PartitionId,
+    pub reason: Text,
+}

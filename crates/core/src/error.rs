@@ -1,0 +1,200 @@
+//! Rejections: answers that say no. A rejection changes nothing and is not a failure of the engine.
+
+use crate::id::ExecutionId;
+use crate::record::execution::{EndCause, Outcome, PublicState, Reason};
+use crate::text::Text;
+use crate::time::Time;
+use std::fmt;
+
+/// Why a command was refused. Each has one stable code, the same on every store and over every interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    InvalidArgument { field: &'static str, why: &'static str },
+    OutOfRange { field: &'static str, min: u64, max: u64, got: u64 },
+    PayloadTooLarge { field: &'static str, limit: u64, got: u64 },
+    InvalidId { expected: &'static str },
+    DeadlineInPast,
+    FenceRequired,
+    Forbidden { needs: &'static str },
+    NotAChild { id: ExecutionId },
+    LeaseExpired { at: Time },
+    LeaseRevoked { at: Time, reason: Text },
+    LeaseLost { cause: EndCause, at: Time },
+    Cancelled { at: Time, reason: Text, by: Text },
+    StaleLease { current_epoch: u64 },
+    ExecutionNotActive { public_state: PublicState, epoch: u64 },
+    ExecutionNotFound,
+    AttemptNotFound,
+    ExecutionTerminal { outcome: Outcome, reason: Reason, epoch: u64, attempt: Option<u32> },
+    ExecutionNotTerminal { public_state: PublicState, previous: Option<(Outcome, Option<u32>)> },
+    NotDelayed { public_state: PublicState },
+    NotClaimable { public_state: PublicState },
+    CancelRequested { kill_in_ms: Option<u64> },
+    IdempotencyMismatch { existing: Option<ExecutionId> },
+    ReplayLimit { max: u32 },
+    InvalidCursor,
+    Busy { retry_after_ms: u64 },
+    /// The store could not be reached, or did not say whether the command happened.
+    Unavailable { retry_after_ms: u64, outcome_unknown: bool },
+    /// A broken invariant or a damaged record; never caused by what a caller sent.
+    Internal { what: Text },
+}
+
+/// What a client does about a rejection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// The call is wrong; do not repeat it.
+    Fix,
+    /// Abandon this work; somebody else has it or nobody may.
+    Stop,
+    /// Look first, then decide.
+    Conflict,
+    /// The same call may succeed after the given time.
+    Later,
+}
+
+impl Rejection {
+    pub const fn invalid(field: &'static str, why: &'static str) -> Self {
+        Self::InvalidArgument { field, why }
+    }
+
+    pub fn internal(what: impl Into<Text>) -> Self {
+        Self::Internal { what: what.into() }
+    }
+
+    /// The stable name of this rejection.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidArgument { .. } | Self::OutOfRange { .. } => "invalid_argument",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::InvalidId { .. } => "invalid_id",
+            Self::DeadlineInPast => "deadline_in_past",
+            Self::FenceRequired => "fence_required",
+            Self::Forbidden { .. } => "forbidden",
+            Self::NotAChild { .. } => "not_a_child",
+            Self::LeaseExpired { .. } => "lease_expired",
+            Self::LeaseRevoked { .. } => "lease_revoked",
+            Self::LeaseLost { .. } => "lease_lost",
+            Self::Cancelled { .. } => "cancelled",
+            Self::StaleLease { .. } => "stale_lease",
+            Self::ExecutionNotActive { .. } => "execution_not_active",
+            Self::ExecutionNotFound => "execution_not_found",
+            Self::AttemptNotFound => "not_found",
+            Self::ExecutionTerminal { .. } => "execution_terminal",
+            Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
+            Self::NotDelayed { .. } => "not_delayed",
+            Self::NotClaimable { .. } => "not_claimable",
+            Self::CancelRequested { .. } => "cancel_requested",
+            Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
+            Self::ReplayLimit { .. } => "replay_limit",
+            Self::InvalidCursor => "invalid_cursor",
+            Self::Busy { .. } => "busy",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Internal { .. } => "internal",
+        }
+    }
+
+    pub const fn class(&self) -> Class {
+        match self {
+            Self::InvalidArgument { .. }
+            | Self::OutOfRange { .. }
+            | Self::PayloadTooLarge { .. }
+            | Self::InvalidId { .. }
+            | Self::DeadlineInPast
+            | Self::FenceRequired
+            | Self::Forbidden { .. }
+            | Self::InvalidCursor
+            | Self::NotAChild { .. } => Class::Fix,
+            Self::LeaseExpired { .. }
+            | Self::LeaseRevoked { .. }
+            | Self::LeaseLost { .. }
+            | Self::Cancelled { .. }
+            | Self::StaleLease { .. }
+            | Self::ExecutionNotActive { .. } => Class::Stop,
+            Self::ExecutionNotFound
+            | Self::AttemptNotFound
+            | Self::ExecutionTerminal { .. }
+            | Self::ExecutionNotTerminal { .. }
+            | Self::NotDelayed { .. }
+            | Self::NotClaimable { .. }
+            | Self::CancelRequested { .. }
+            | Self::IdempotencyMismatch { .. }
+            | Self::ReplayLimit { .. }
+            | Self::Internal { .. } => Class::Conflict,
+            Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    /// What happened, then what to do; lower case, no full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidArgument { field, why } => write!(f, "`{field}` {why}"),
+            Self::OutOfRange { field, min, max, got } => {
+                write!(f, "`{field}` is {got}, allowed are {min} to {max}")
+            }
+            Self::PayloadTooLarge { field, limit, got } => {
+                write!(f, "`{field}` has {got} bytes, allowed are {limit}")
+            }
+            Self::InvalidId { expected } => {
+                write!(f, "not an id of this deployment; ids look like `{expected}_<partition>_<uuid>`")
+            }
+            Self::DeadlineInPast => write!(f, "the deadline is not ahead of now and of the start"),
+            Self::FenceRequired => write!(f, "lease id and epoch are needed for this call"),
+            Self::Forbidden { needs } => write!(f, "this call needs the scope `{needs}`"),
+            Self::NotAChild { id } => write!(f, "`{id}` is not a child of this execution"),
+            Self::LeaseExpired { at } => write!(f, "the lease ran out at {}; stop work and discard", at.ms()),
+            Self::LeaseRevoked { at, reason } => {
+                write!(f, "the lease was revoked at {} ({reason}); stop work and discard", at.ms())
+            }
+            Self::LeaseLost { cause, at } => {
+                write!(f, "the lease ended at {} ({}); stop work and discard", at.ms(), cause.name())
+            }
+            Self::Cancelled { at, reason, by } => {
+                write!(f, "cancelled at {} by {by} ({reason}); stop work and discard", at.ms())
+            }
+            Self::StaleLease { current_epoch } => {
+                write!(f, "the lease is not the current one, which has epoch {current_epoch}; stop work and discard")
+            }
+            Self::ExecutionNotActive { public_state, .. } => {
+                write!(f, "nobody holds it: it is {}", public_state.name())
+            }
+            Self::ExecutionNotFound => write!(f, "there is no such execution in this namespace"),
+            Self::AttemptNotFound => write!(f, "there is no such attempt"),
+            Self::ExecutionTerminal { outcome, reason, .. } => {
+                write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
+            }
+            Self::ExecutionNotTerminal { public_state, .. } => {
+                write!(f, "it has not ended: it is {}", public_state.name())
+            }
+            Self::NotDelayed { public_state } => {
+                write!(f, "it waits for no time that could be moved: it is {}", public_state.name())
+            }
+            Self::NotClaimable { public_state } => write!(f, "it cannot be claimed now: it is {}", public_state.name()),
+            Self::CancelRequested { .. } => {
+                write!(f, "a cancel is requested; complete it, save a checkpoint or cancel it")
+            }
+            Self::IdempotencyMismatch { existing: Some(id) } => {
+                write!(f, "the key belongs to `{id}`, which was submitted with another body")
+            }
+            Self::IdempotencyMismatch { existing: None } => {
+                write!(f, "the request id was used with another body")
+            }
+            Self::ReplayLimit { max } => write!(f, "it was replayed {max} times, which is its limit"),
+            Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
+            Self::Busy { retry_after_ms } => {
+                write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")
+            }
+            Self::Unavailable { outcome_unknown: true, .. } => {
+                write!(f, "could not learn whether it happened; repeat it with the same request id")
+            }
+            Self::Unavailable { outcome_unknown: false, retry_after_ms } => {
+                write!(f, "could not reach the store, nothing changed; repeat it after {retry_after_ms} ms")
+            }
+            Self::Internal { what } => write!(f, "refused to break an invariant: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejection {}

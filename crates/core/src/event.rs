@@ -1,0 +1,91 @@
+//! Every fact that is told to the outside. The events of a commit are one feed entry, written with the state change.
+
+use crate::id::ExecutionId;
+use crate::record::attempt::AttemptKind;
+use crate::record::execution::{EndCause, Outcome, PublicState, Reason, Why};
+use crate::schema::Timer;
+use crate::text::Text;
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// One fact about one execution.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub at: Time,
+    pub execution: ExecutionId,
+    pub namespace: Text,
+    pub lane: Text,
+    pub kind: Text,
+    pub epoch: u64,
+    pub by: Text,
+    pub fact: Fact,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fact {
+    Submitted { public_state: PublicState, priority: u32, start_at: Option<Time>, deadline_at: Option<Time> },
+    Claimed { worker: Text, instance: Text, attempt: u32, kind: AttemptKind, resumed: bool, expires_at: Time, waited_ms: u64 },
+    Delayed { until: Time, why: Why },
+    WaitingChildren { waiting: u32, needed: u32 },
+    RetryScheduled { category: Text, message: Text, retry_at: Time, retries_left: u32 },
+    LeaseLost { worker: Text, cause: EndCause, reclaims: u32, not_before: Option<Time> },
+    Revoked { worker: Text, cause: EndCause, reason: Text },
+    Held { reason: Text },
+    Released,
+    HoldPlaced { hold: Text },
+    HoldLifted { hold: Text },
+    CancelRequested { reason: Text, kill_at: Option<Time> },
+    PriorityChanged { old: u32, new: u32 },
+    Rescheduled { old: Time, new: Time },
+    TagsChanged,
+    Replayed { replays: u32, reason: Text },
+    Finished {
+        outcome: Outcome,
+        reason: Reason,
+        attempt: Option<u32>,
+        attempts: u32,
+        category: Option<Text>,
+        message: Option<Text>,
+        result_bytes: Option<u32>,
+        duration_ms: u64,
+        from_state: PublicState,
+    },
+    Purged,
+    ScannerParked { scanner: Text, timer: Timer, failures: u32, error: Text },
+}
+
+impl Fact {
+    /// The stable name of the event type.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Fact::Submitted { .. } => "execution.submitted",
+            Fact::Claimed { .. } => "execution.claimed",
+            Fact::Delayed { .. } => "execution.delayed",
+            Fact::WaitingChildren { .. } => "execution.waiting_children",
+            Fact::RetryScheduled { .. } => "execution.retry_scheduled",
+            Fact::LeaseLost { .. } => "execution.lease_lost",
+            Fact::Revoked { .. } => "execution.revoked",
+            Fact::Held { .. } => "execution.held",
+            Fact::Released => "execution.released",
+            Fact::HoldPlaced { .. } => "execution.hold_placed",
+            Fact::HoldLifted { .. } => "execution.hold_lifted",
+            Fact::CancelRequested { .. } => "execution.cancel_requested",
+            Fact::PriorityChanged { .. } => "execution.priority_changed",
+            Fact::Rescheduled { .. } => "execution.rescheduled",
+            Fact::TagsChanged => "execution.tags_changed",
+            Fact::Replayed { .. } => "execution.replayed",
+            Fact::Finished { .. } => "execution.finished",
+            Fact::Purged => "execution.purged",
+            Fact::ScannerParked { .. } => "scanner.parked",
+        }
+    }
+}
+
+/// The bytes of a feed entry.
+pub fn encode(events: &[Event]) -> bytes::Bytes {
+    if events.is_empty() { bytes::Bytes::new() } else { crate::codec::encode(&events) }
+}
+
+pub fn decode(bytes: &[u8]) -> Result<Vec<Event>, crate::codec::DecodeError> {
+    if bytes.is_empty() { Ok(Vec::new()) } else { crate::codec::decode("feed", bytes) }
+}

@@ -1,0 +1,1 @@
+//! Every transition of an execution, one file each.

@@ -1,0 +1,61 @@
+//! What must hold for every execution after every commit. A command that would break one of these is refused.
+
+use crate::record::execution::{Execution, Next, State};
+use crate::time::Time;
+use std::fmt;
+
+/// The invariant that does not hold, by its id and in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub id: &'static str,
+    pub what: &'static str,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.id, self.what)
+    }
+}
+
+/// Checks what one record can show by itself, as of the commit at `now`.
+pub fn check(execution: &Execution, now: Time) -> Result<(), Broken> {
+    let hot = &execution.hot;
+    let policy = &execution.spec.policy;
+    let hold = |id, what, holds: bool| if holds { Ok(()) } else { Err(Broken { id, what }) };
+
+    if let State::Active { lease, .. } = &hot.state {
+        hold("E3", "the lease has the newest epoch", lease.epoch == hot.epoch)?;
+        hold("E2", "a lease ends after it began", lease.expires_at > lease.acquired_at)?;
+    }
+    let next = match &hot.state {
+        State::Ready { next, .. } | State::Delayed { next, .. } | State::Blocked { next, .. } => Some(next),
+        State::Active { .. } | State::Done { .. } => None,
+    };
+    match &hot.open {
+        Some(open) => {
+            hold("E4", "the open attempt is the newest", open.index + 1 == hot.attempts)?;
+            hold("E5", "an open attempt is not final", !open.state.is_final())?;
+            let running = matches!(hot.state, State::Active { .. });
+            let resumes = next == Some(&Next::Resume);
+            hold("E5", "an attempt runs exactly while Active", running != open.state.is_paused())?;
+            hold("E5", "an attempt is paused exactly while it waits to resume", resumes == open.state.is_paused())?;
+        }
+        None => {
+            hold("E5", "Active has a running attempt", !matches!(hot.state, State::Active { .. }))?;
+            hold("E5", "what resumes has a paused attempt", next != Some(&Next::Resume))?;
+        }
+    }
+    match &hot.state {
+        State::Delayed { until, .. } => {
+            hold("E10", "a delay ends after the commit that made it", *until > hot.changed_at)?
+        }
+        State::Blocked { holds, .. } => hold("E9", "Blocked has a hold", !holds.is_empty())?,
+        State::Done { at, .. } => hold("E7", "it ended by now", *at <= now)?,
+        State::Ready { since, .. } => hold("E24", "ready since no later than now", *since <= now)?,
+        State::Active { .. } => {}
+    }
+    hold("E13", "retries within the policy", hot.retries_used <= policy.retry.max_retries)?;
+    hold("E13", "reclaims within the policy", hot.reclaims <= policy.max_reclaims)?;
+    hold("E13", "replays within the policy", hot.replays <= policy.max_replays)?;
+    hold("E4", "no more attempts than leases", u64::from(hot.attempts) <= hot.epoch)
+}

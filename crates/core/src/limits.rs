@@ -1,0 +1,109 @@
+//! Every limit of an execution, named. What can be configured has its ceiling beside it.
+
+pub const INPUT_MAX: usize = 1 << 20;
+pub const INPUT_CEILING: usize = 16 << 20;
+pub const RESULT_MAX: usize = 1 << 20;
+pub const RESULT_CEILING: usize = 16 << 20;
+pub const CHECKPOINT_MAX: usize = 256 << 10;
+pub const CHECKPOINT_CEILING: usize = 4 << 20;
+pub const FAILURE_MESSAGE_MAX: usize = 4 << 10;
+pub const FAILURE_DETAIL_MAX: usize = 64 << 10;
+pub const REASON_MAX: usize = 1 << 10;
+pub const PROGRESS_MESSAGE_MAX: usize = 1 << 10;
+pub const NAME_MAX: usize = 64;
+pub const KIND_MAX: usize = 128;
+pub const CATEGORY_MAX: usize = 128;
+pub const CATEGORIES_MAX: usize = 32;
+pub const CONTENT_TYPE_MAX: usize = 128;
+pub const WORKER_MAX: usize = 128;
+/// Idempotency keys, concurrency keys and request ids: any bytes, not empty.
+pub const KEY_MAX: usize = 256;
+pub const TRACE_MAX: usize = 512;
+pub const TAGS_MAX: usize = 64;
+pub const TAG_KEY_MAX: usize = 64;
+pub const TAG_VALUE_MAX: usize = 256;
+pub const CAPS_MAX: usize = 64;
+pub const CAP_TOKEN_MAX: usize = 64;
+pub const CAPS_JOINED_MAX: usize = 4096;
+pub const PRIORITY_MAX: u32 = 9000;
+
+pub const BATCH_ITEMS_MAX: usize = 1000;
+pub const BATCH_BYTES_MAX: usize = 16 << 20;
+pub const CLAIM_MAX: usize = 256;
+pub const CLAIM_LANES_MAX: usize = 64;
+pub const CLAIM_KINDS_MAX: usize = 256;
+pub const CLAIM_WAIT_MAX_MS: u64 = 60_000;
+/// Candidates a claim may see refused before it answers with what it has.
+pub const CLAIM_REFUSALS_MAX: usize = 256;
+pub const CLAIM_BYTES_DEFAULT: usize = 4 << 20;
+
+pub const LEASE_MS_MIN: u64 = 100;
+pub const LEASE_MS_MAX: u64 = 3_600_000;
+pub const LEASE_MS_DEFAULT: u64 = 30_000;
+pub const GRACE_MAX_MS: u64 = 600_000;
+pub const GRACE_DEFAULT_MS: u64 = 10_000;
+pub const HORIZON_MS: u64 = 10 * 365 * DAY_MS;
+pub const REQUEST_TTL_MS: u64 = 15 * 60_000;
+pub const REQUEST_TTL_CEILING_MS: u64 = DAY_MS;
+pub const RETENTION_MS_DEFAULT: u64 = DAY_MS;
+pub const RETENTION_MS_MAX: u64 = HORIZON_MS;
+pub const IDEMPOTENCY_TTL_MS_MIN: u64 = 60_000;
+pub const IDEMPOTENCY_TTL_MS_MAX: u64 = 30 * DAY_MS;
+pub const RETRIES_MAX: u32 = 1000;
+pub const RECLAIMS_MAX: u32 = 100_000;
+pub const REPLAYS_MAX: u32 = 1000;
+pub const BACKOFF_MS_MAX: u64 = DAY_MS;
+pub const MULTIPLIER_THOUSANDTHS_MIN: u32 = 1000;
+pub const MULTIPLIER_THOUSANDTHS_MAX: u32 = 10_000;
+pub const ATTEMPT_TIMEOUT_MS_MIN: u64 = 100;
+pub const ATTEMPT_TIMEOUT_MS_MAX: u64 = 30 * DAY_MS;
+pub const WAIT_CHILDREN_TIMEOUT_MS_MAX: u64 = 365 * DAY_MS;
+
+/// Lost leases in a row that requeue at once; later ones wait `RECLAIM_BACKOFF_MS · 2^n`, up to the maximum.
+pub const RECLAIM_FREE: u32 = 3;
+pub const RECLAIM_BACKOFF_MS: u64 = 1_000;
+pub const RECLAIM_BACKOFF_MAX_MS: u64 = 60_000;
+
+/// What one priority point is worth in waiting time; the default outweighs 31 years.
+pub const POINT_MS: u64 = 1_000_000_000_000;
+
+pub const PURGE_PER_COMMIT: usize = 1000;
+pub const FANOUT_PER_COMMIT: usize = 1000;
+pub const ACTIONS_MAX: usize = 256;
+pub const LEASE_EPISODES_MAX: usize = 64;
+pub const LIST_LIMIT_DEFAULT: usize = 50;
+pub const LIST_LIMIT_MAX: usize = 1000;
+
+/// What every store takes in one commit.
+pub const RECORDS_PER_COMMIT_MAX: usize = 4096;
+pub const BYTES_PER_COMMIT_MAX: usize = 20 << 20;
+
+pub const DAY_MS: u64 = 24 * 3_600_000;
+
+/// A batch call is applied in one commit per partition: its items, each with an attempt or a dedup row, must fit.
+const RECORDS_PER_ITEM_MAX: usize = 3;
+const _: () = assert!(BATCH_ITEMS_MAX * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(CLAIM_MAX * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(PURGE_PER_COMMIT * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(BATCH_BYTES_MAX + (4 << 20) <= BYTES_PER_COMMIT_MAX);
+const _: () = assert!((HORIZON_MS as u128 + POINT_MS as u128 * PRIORITY_MAX as u128) < (1 << 53));
+
+/// The limits that a deployment may raise, up to their ceilings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub input_max: usize,
+    pub result_max: usize,
+    pub checkpoint_max: usize,
+    pub request_ttl_ms: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            input_max: INPUT_MAX,
+            result_max: RESULT_MAX,
+            checkpoint_max: CHECKPOINT_MAX,
+            request_ttl_ms: REQUEST_TTL_MS,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The durable rest of bounded work: due at once, gone when the work is done.
+
+use super::Key;
+use crate::codec::{self, Decode, DecodeError};
+use crate::id::ExecutionId;
+use crate::schema::{Due, PartMask, Timer, Value};
+use crate::text::Text;
+use crate::time::Time;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What is left to do. The number is part of the key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Work {
+    /// Remove the attempts of an execution that is purged.
+    Purge = 1,
+    /// Cancel the unfinished children of an execution.
+    CancelChildren = 2,
+}
+
+impl Work {
+    pub const ALL: [Work; 2] = [Work::Purge, Work::CancelChildren];
+
+    pub fn from_u8(number: u8) -> Option<Work> {
+        Self::ALL.into_iter().find(|work| *work as u8 == number)
+    }
+
+    pub const fn timer(self) -> Timer {
+        match self {
+            Work::Purge => Timer::Purge,
+            Work::CancelChildren => Timer::CancelChildren,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    pub owner: ExecutionId,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Body {
+    pub namespace: Text,
+    pub created_at: Time,
+    pub rest: Rest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Rest {
+    /// Attempts `next..attempts` are still there.
+    Purge { next: u32, attempts: u32 },
+    /// Children after this one in key order have not been looked at.
+    CancelChildren { after: Option<ExecutionId>, reason: Text, by: Text },
+}
+
+impl Continuation {
+    pub fn work(&self) -> Work {
+        match self.body.rest {
+            Rest::Purge { .. } => Work::Purge,
+            Rest::CancelChildren { .. } => Work::CancelChildren,
+        }
+    }
+
+    pub fn key(&self) -> Key {
+        Key::Continuation(self.owner, self.work())
+    }
+
+    pub fn facets(&self) -> Vec<Value> {
+        vec![
+            Value::text(&self.body.namespace),
+            Value::Text(self.work().timer().name().into()),
+            Value::Int(self.body.created_at.as_i64()),
+        ]
+    }
+
+    pub fn due(&self) -> Vec<Due> {
+        vec![Due { timer: self.work().timer(), at: self.body.created_at }]
+    }
+
+    pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
+        if mask.has(0) { vec![(0, Some(codec::encode(&self.body)))] } else { Vec::new() }
+    }
+
+    pub fn loaded(&self) -> PartMask {
+        PartMask::of(0)
+    }
+
+    pub fn dirty(&self) -> PartMask {
+        PartMask::of(0)
+    }
+
+    pub fn mark_clean(&mut self) {}
+
+    pub fn weight(&self) -> usize {
+        256
+    }
+}
+
+impl Decode for Continuation {
+    type Id = (ExecutionId, Work);
+
+    fn decode((owner, _): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
+        Ok(Self { owner, body: codec::required("body", parts, 0)? })
+    }
+}

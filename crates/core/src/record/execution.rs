@@ -1,0 +1,840 @@
+//! The execution: what was asked for (`Spec`, written once), where it stands (`Hot`), and its payloads.
+
+use super::attempt::Attempt;
+use super::trouble::Trouble;
+use super::{Key, Lazy};
+use crate::codec::{self, Decode, DecodeError};
+use crate::id::{ExecutionId, LeaseId};
+use crate::limits;
+use crate::schema::{Due, PartMask, Timer, Value, execution as schema};
+use crate::text::{Capabilities, Text};
+use crate::time::Time;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was submitted. Fixed for life, apart from the priority, which lives in `Hot`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spec {
+    pub namespace: Text,
+    pub lane: Text,
+    pub kind: Text,
+    pub content_type: Option<Text>,
+    pub creator: Text,
+    pub capabilities: Capabilities,
+    pub concurrency_key: Option<Bytes>,
+    /// Stored with its form: a relative one is armed again by a replay.
+    pub deadline: Option<Deadline>,
+    pub policy: Policy,
+    pub parent: Option<ExecutionId>,
+    pub idempotency_key: Option<Bytes>,
+    pub fingerprint: [u8; 32],
+    pub trace: Option<Text>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Deadline {
+    At(Time),
+    InMs(u64),
+}
+
+/// Resolved at submit and frozen there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    pub retry: Retry,
+    /// Active time of one attempt.
+    pub attempt_timeout_ms: Option<u64>,
+    pub max_reclaims: u32,
+    pub max_replays: u32,
+    /// From the terminal commit; `None` keeps it for ever.
+    pub retention_ms: Option<u64>,
+    pub idempotency_ttl_ms: u64,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            retry: Retry::default(),
+            attempt_timeout_ms: None,
+            max_reclaims: 100,
+            max_replays: 10,
+            retention_ms: Some(limits::RETENTION_MS_DEFAULT),
+            idempotency_ttl_ms: limits::DAY_MS,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    pub max_retries: u32,
+    pub backoff: Backoff,
+    pub jitter: Jitter,
+    /// Empty means every category.
+    pub retry_on: Vec<Text>,
+    /// Wins over `retry_on`.
+    pub never_on: Vec<Text>,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            max_retries: 3,
+            backoff: Backoff::Exponential { initial_ms: 1_000, max_ms: 60_000, multiplier_thousandths: 2_000 },
+            jitter: Jitter::Full,
+            retry_on: Vec::new(),
+            never_on: Vec::new(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Backoff {
+    Exponential { initial_ms: u64, max_ms: u64, multiplier_thousandths: u32 },
+    Fixed { delay_ms: u64 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Jitter {
+    None,
+    Equal,
+    Full,
+}
+
+/// The hot part: everything a transition changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hot {
+    pub state: State,
+    pub priority: u32,
+    /// Number of leases ever issued.
+    pub epoch: u64,
+    /// Number of attempts ever created, which is the index of the next.
+    pub attempts: u32,
+    pub retries_used: u32,
+    pub reclaims: u32,
+    pub reclaims_in_row: u32,
+    pub replays: u32,
+    /// Number of children ever spawned.
+    pub children: u32,
+    pub last_lease: Option<LastLease>,
+    /// The attempt that is running or paused. Attempt records hold ended ones only and never change.
+    pub open: Option<Attempt>,
+    pub progress: Option<Progress>,
+    /// What the last `wait_children` was decided as; handed to the claim that resumes.
+    pub waited: Option<Waited>,
+    /// How it ended before the last replay, until it ends again.
+    pub previous: Option<(Outcome, Option<u32>)>,
+    pub deadline_at: Option<Time>,
+    pub created_at: Time,
+    pub first_started_at: Option<Time>,
+    /// Last change of state.
+    pub changed_at: Time,
+    /// Last write of any kind.
+    pub updated_at: Time,
+    pub input_bytes: Option<u32>,
+    pub has_checkpoint: bool,
+}
+
+/// Where an execution stands. Forbidden combinations cannot be written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum State {
+    /// Claimable now. `order` is its place in the queue, smaller first.
+    Ready { since: Time, order: i64, next: Next },
+    /// Waits for a time.
+    Delayed { until: Time, why: Why, next: Next },
+    /// Waits for one or more holds.
+    Blocked { holds: Holds, not_before: Option<(Time, Why)>, since: Time, next: Next },
+    /// A worker has it. `parked` holds count from the moment it is not.
+    Active { lease: Lease, timeout_due: Option<Time>, cancel: Option<Cancel>, parked: Holds },
+    /// Terminal.
+    Done { outcome: Outcome, reason: Reason, by: Text, at: Time, attempt: Option<u32>, purge_at: Option<Time> },
+}
+
+/// What the next claim does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Next {
+    First,
+    Retry { of: u32 },
+    Reclaim { of: u32, cause: EndCause },
+    Replay { of: Option<u32>, by: Text, reason: Text },
+    /// Continues the paused attempt.
+    Resume,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Why {
+    Start,
+    RetryBackoff,
+    ReclaimBackoff,
+    WorkerDelay,
+}
+
+impl Why {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Why::Start => "start",
+            Why::RetryBackoff => "retry_backoff",
+            Why::ReclaimBackoff => "reclaim_backoff",
+            Why::WorkerDelay => "worker_delay",
+        }
+    }
+}
+
+/// Stored reasons of its own why an execution may not run: a set, keyed by kind and id, in key order.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Holds(Vec<Hold>);
+
+impl Holds {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Hold> {
+        self.0.iter()
+    }
+
+    pub fn get(&self, key: HoldKey) -> Option<&Hold> {
+        self.0.iter().find(|hold| hold.key() == key)
+    }
+
+    pub fn get_mut(&mut self, key: HoldKey) -> Option<&mut Hold> {
+        self.0.iter_mut().find(|hold| hold.key() == key)
+    }
+
+    /// Adds `hold`; false, and nothing changes, if one with its key is there.
+    pub fn insert(&mut self, hold: Hold) -> bool {
+        match self.0.binary_search_by_key(&hold.key(), Hold::key) {
+            Ok(_) => false,
+            Err(at) => {
+                self.0.insert(at, hold);
+                true
+            }
+        }
+    }
+
+    pub fn remove(&mut self, key: HoldKey) -> Option<Hold> {
+        let at = self.0.binary_search_by_key(&key, Hold::key).ok()?;
+        Some(self.0.remove(at))
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum HoldKey {
+    Operator,
+    Children,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Hold {
+    Operator { by: Text, reason: Text, at: Time },
+    Children(ChildrenHold),
+}
+
+impl Hold {
+    pub fn key(&self) -> HoldKey {
+        match self {
+            Hold::Operator { .. } => HoldKey::Operator,
+            Hold::Children(_) => HoldKey::Children,
+        }
+    }
+}
+
+/// The hold of `wait_children`: met once `needed` of `children` succeeded, impossible once too few are left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildrenHold {
+    /// All children that are waited for, ended ones too.
+    pub children: Arc<[ExecutionId]>,
+    pub needed: u32,
+    pub met: u32,
+    pub unmet: u32,
+    pub timeout_at: Option<Time>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    pub verdict: Verdict,
+    pub children: Arc<[ExecutionId]>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    Met,
+    Impossible,
+    Timeout,
+}
+
+impl Verdict {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Impossible => "impossible",
+            Verdict::Timeout => "timeout",
+        }
+    }
+}
+
+/// A worker's right to the open attempt. (id, epoch) is the fence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    pub id: LeaseId,
+    pub epoch: u64,
+    pub worker: Text,
+    pub instance: Text,
+    pub lease_ms: u64,
+    pub acquired_at: Time,
+    pub expires_at: Time,
+    /// Digest of (namespace, instance, request id) of the claim call that took it.
+    pub claim_ref: Option<[u8; 32]>,
+}
+
+/// How the last lease ended, with what a repeated call needs to be answered alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastLease {
+    pub id: LeaseId,
+    pub epoch: u64,
+    pub at: Time,
+    pub end: LeaseEnd,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeaseEnd {
+    Completed { attempt: u32, cancel_was_requested: bool },
+    Failed(AfterFailure),
+    Delayed { until: Time },
+    Children,
+    CancelledByHolder,
+    Expired,
+    WorkerDead,
+    Revoked { reason: Text },
+    Drained,
+    TimedOut,
+    Deadline,
+    Cancelled { reason: Text, by: Text },
+    Forced,
+}
+
+impl LeaseEnd {
+    pub const fn cause(&self) -> EndCause {
+        match self {
+            LeaseEnd::Completed { .. } => EndCause::Completed,
+            LeaseEnd::Failed(_) => EndCause::Failed,
+            LeaseEnd::Delayed { .. } => EndCause::Delayed,
+            LeaseEnd::Children => EndCause::Children,
+            LeaseEnd::CancelledByHolder | LeaseEnd::Cancelled { .. } => EndCause::Cancelled,
+            LeaseEnd::Expired => EndCause::Expired,
+            LeaseEnd::WorkerDead => EndCause::WorkerDead,
+            LeaseEnd::Revoked { .. } => EndCause::Revoked,
+            LeaseEnd::Drained => EndCause::Drained,
+            LeaseEnd::TimedOut => EndCause::TimedOut,
+            LeaseEnd::Deadline => EndCause::Deadline,
+            LeaseEnd::Forced => EndCause::Forced,
+        }
+    }
+}
+
+/// What became of a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AfterFailure {
+    Retry { retry_at: Time, retries_left: u32 },
+    Ended { outcome: Outcome, reason: Reason },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum EndCause {
+    Completed,
+    Failed,
+    Delayed,
+    Children,
+    Expired,
+    Revoked,
+    WorkerDead,
+    Drained,
+    TimedOut,
+    Deadline,
+    Cancelled,
+    Forced,
+}
+
+impl EndCause {
+    pub const fn name(self) -> &'static str {
+        match self {
+            EndCause::Completed => "completed",
+            EndCause::Failed => "failed",
+            EndCause::Delayed => "delayed",
+            EndCause::Children => "children",
+            EndCause::Expired => "expired",
+            EndCause::Revoked => "revoked",
+            EndCause::WorkerDead => "worker_dead",
+            EndCause::Drained => "drained",
+            EndCause::TimedOut => "timed_out",
+            EndCause::Deadline => "deadline",
+            EndCause::Cancelled => "cancelled",
+            EndCause::Forced => "forced",
+        }
+    }
+}
+
+/// A cancel that the holder has been asked to act on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancel {
+    pub reason: Text,
+    pub by: Text,
+    pub why: Reason,
+    pub requested_at: Time,
+    pub kill_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    Success,
+    Failed,
+    Cancelled,
+    Expired,
+    Skipped,
+}
+
+impl Outcome {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Success => "success",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Expired => "expired",
+            Outcome::Skipped => "skipped",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Reason {
+    Worker,
+    Operator,
+    Client,
+    Parent,
+    NotRetryable,
+    RetriesExhausted,
+    NoTimeForRetry,
+    ReclaimLimit,
+    AttemptTimeout,
+    Deadline,
+}
+
+impl Reason {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Worker => "worker",
+            Reason::Operator => "operator",
+            Reason::Client => "client",
+            Reason::Parent => "parent",
+            Reason::NotRetryable => "not_retryable",
+            Reason::RetriesExhausted => "retries_exhausted",
+            Reason::NoTimeForRetry => "no_time_for_retry",
+            Reason::ReclaimLimit => "reclaim_limit",
+            Reason::AttemptTimeout => "attempt_timeout",
+            Reason::Deadline => "deadline",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub percent: Option<u8>,
+    pub message: Option<Text>,
+    pub at: Time,
+}
+
+/// Belongs to the execution and is handed to every later claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub bytes: Bytes,
+    pub attempt: u32,
+    pub at: Time,
+}
+
+/// A result that an operator gave to an execution that never ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForcedResult {
+    pub bytes: Option<Bytes>,
+    pub content_type: Option<Text>,
+}
+
+/// Something a client or operator did to an execution, for its history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    pub at: Time,
+    pub epoch: u64,
+    pub verb: Text,
+    pub by: Text,
+    pub reason: Text,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Actions {
+    pub kept: Vec<Action>,
+    pub dropped: u32,
+}
+
+/// The one word that lists, counts and filters use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum PublicState {
+    Waiting,
+    Delayed,
+    Held,
+    WaitingChildren,
+    RateLimited,
+    Active,
+    Suspended,
+    Completed,
+    Failed,
+    Cancelled,
+    Expired,
+    Skipped,
+}
+
+impl PublicState {
+    pub const ALL: [PublicState; 12] = [
+        PublicState::Waiting,
+        PublicState::Delayed,
+        PublicState::Held,
+        PublicState::WaitingChildren,
+        PublicState::RateLimited,
+        PublicState::Active,
+        PublicState::Suspended,
+        PublicState::Completed,
+        PublicState::Failed,
+        PublicState::Cancelled,
+        PublicState::Expired,
+        PublicState::Skipped,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            PublicState::Waiting => "waiting",
+            PublicState::Delayed => "delayed",
+            PublicState::Held => "held",
+            PublicState::WaitingChildren => "waiting_children",
+            PublicState::RateLimited => "rate_limited",
+            PublicState::Active => "active",
+            PublicState::Suspended => "suspended",
+            PublicState::Completed => "completed",
+            PublicState::Failed => "failed",
+            PublicState::Cancelled => "cancelled",
+            PublicState::Expired => "expired",
+            PublicState::Skipped => "skipped",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    pub const fn is_terminal(self) -> bool {
+        matches!(
+            self,
+            PublicState::Completed
+                | PublicState::Failed
+                | PublicState::Cancelled
+                | PublicState::Expired
+                | PublicState::Skipped
+        )
+    }
+
+    /// The word as shared text: facets are built on every write, so it is not allocated each time.
+    pub fn text(self) -> Text {
+        thread_local! {
+            static WORDS: Vec<Text> = PublicState::ALL.iter().map(|state| Text::from(state.name())).collect();
+        }
+        WORDS.with(|words| words[self as usize].clone())
+    }
+}
+
+/// One execution, decoded. Change `hot` freely; the other parts through their setters, which note what to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Execution {
+    pub id: ExecutionId,
+    pub spec: Arc<Spec>,
+    pub hot: Hot,
+    tags: Arc<BTreeMap<Text, Text>>,
+    trouble: Option<Trouble>,
+    input: Lazy<Option<Bytes>>,
+    checkpoint: Lazy<Option<Checkpoint>>,
+    actions: Lazy<Actions>,
+    result: Lazy<Option<ForcedResult>>,
+    dirty: PartMask,
+}
+
+impl Execution {
+    /// A fresh execution: every part is known and has yet to be written.
+    pub fn new(id: ExecutionId, spec: Spec, hot: Hot, tags: BTreeMap<Text, Text>, input: Option<Bytes>) -> Self {
+        let dirty = PartMask::of(schema::HOT)
+            .with(PartMask::of(schema::SPEC))
+            .with(if tags.is_empty() { PartMask::NONE } else { PartMask::of(schema::TAGS) })
+            .with(if input.is_none() { PartMask::NONE } else { PartMask::of(schema::INPUT) });
+        Self {
+            id,
+            spec: Arc::new(spec),
+            hot,
+            tags: Arc::new(tags),
+            trouble: None,
+            input: Lazy::Loaded(input),
+            checkpoint: Lazy::Loaded(None),
+            actions: Lazy::Loaded(Actions::default()),
+            result: Lazy::Loaded(None),
+            dirty,
+        }
+    }
+
+    pub fn public_state(&self) -> PublicState {
+        match &self.hot.state {
+            State::Ready { .. } => PublicState::Waiting,
+            State::Delayed { .. } => PublicState::Delayed,
+            State::Blocked { holds, .. } => match holds.get(HoldKey::Operator) {
+                Some(_) => PublicState::Held,
+                None => PublicState::WaitingChildren,
+            },
+            State::Active { .. } => PublicState::Active,
+            State::Done { outcome, .. } => match outcome {
+                Outcome::Success => PublicState::Completed,
+                Outcome::Failed => PublicState::Failed,
+                Outcome::Cancelled => PublicState::Cancelled,
+                Outcome::Expired => PublicState::Expired,
+                Outcome::Skipped => PublicState::Skipped,
+            },
+        }
+    }
+
+    pub fn lease(&self) -> Option<&Lease> {
+        match &self.hot.state {
+            State::Active { lease, .. } => Some(lease),
+            _ => None,
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        matches!(self.hot.state, State::Done { .. })
+    }
+
+    pub fn tags(&self) -> &Arc<BTreeMap<Text, Text>> {
+        &self.tags
+    }
+
+    pub fn set_tags(&mut self, tags: BTreeMap<Text, Text>) {
+        self.tags = Arc::new(tags);
+        self.touch(schema::TAGS);
+    }
+
+    pub fn trouble(&self) -> Option<&Trouble> {
+        self.trouble.as_ref()
+    }
+
+    pub fn set_trouble(&mut self, trouble: Option<Trouble>) {
+        if self.trouble != trouble {
+            self.trouble = trouble;
+            self.touch(schema::TROUBLE);
+        }
+    }
+
+    /// The input; ask the transaction for the part first.
+    pub fn input(&self) -> Option<&Bytes> {
+        self.input.loaded().expect("execution: input was asked for").as_ref()
+    }
+
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.loaded().expect("execution: checkpoint was asked for").as_ref()
+    }
+
+    pub fn set_checkpoint(&mut self, checkpoint: Option<Checkpoint>) {
+        if checkpoint.is_none() && !self.hot.has_checkpoint {
+            return;
+        }
+        self.hot.has_checkpoint = checkpoint.is_some();
+        self.checkpoint = Lazy::Loaded(checkpoint);
+        self.touch(schema::CHECKPOINT);
+    }
+
+    pub fn actions(&self) -> &Actions {
+        self.actions.loaded().expect("execution: actions were asked for")
+    }
+
+    /// Appends to the history; the oldest entries beyond the limit are counted and dropped.
+    pub fn push_action(&mut self, action: Action) {
+        let Lazy::Loaded(actions) = &mut self.actions else { panic!("execution: actions were asked for") };
+        actions.kept.push(action);
+        if actions.kept.len() > limits::ACTIONS_MAX {
+            actions.kept.remove(0);
+            actions.dropped += 1;
+        }
+        self.touch(schema::ACTIONS);
+    }
+
+    pub fn forced_result(&self) -> Option<&ForcedResult> {
+        self.result.loaded().expect("execution: result was asked for").as_ref()
+    }
+
+    pub fn set_forced_result(&mut self, result: Option<ForcedResult>) {
+        self.result = Lazy::Loaded(result);
+        self.touch(schema::RESULT);
+    }
+
+    fn touch(&mut self, part: u8) {
+        self.dirty = self.dirty.with(PartMask::of(part));
+    }
+
+    pub fn key(&self) -> Key {
+        Key::Execution(self.id)
+    }
+
+    pub fn facets(&self) -> Vec<Value> {
+        let spec = &self.spec;
+        let (ready_order, worker, claim_ref, finished_at) = match &self.hot.state {
+            State::Ready { order, .. } => (Some(*order), None, None, None),
+            State::Active { lease, .. } => (None, Some(&lease.instance), lease.claim_ref, None),
+            State::Done { at, .. } => (None, None, None, Some(*at)),
+            State::Delayed { .. } | State::Blocked { .. } => (None, None, None, None),
+        };
+        vec![
+            Value::text(&spec.namespace),
+            Value::text(&spec.lane),
+            Value::text(&spec.kind),
+            Value::text(spec.capabilities.joined()),
+            Value::Bytes(spec.concurrency_key.clone().unwrap_or_default()),
+            spec.parent.map_or(Value::Null, |id| Value::bytes(id.uuid().as_bytes())),
+            Value::Int(self.hot.created_at.as_i64()),
+            Value::Text(self.public_state().text()),
+            Value::Int(i64::from(self.hot.priority)),
+            Value::opt_int(ready_order),
+            Value::Int(i64::from(self.hot.attempts)),
+            worker.map_or(Value::Null, Value::text),
+            claim_ref.map_or(Value::Null, |digest| Value::bytes(&digest)),
+            Value::opt_time(finished_at),
+            Value::Int(self.hot.updated_at.as_i64()),
+        ]
+    }
+
+    /// The armed timers as the state says, before failures of scanners move them.
+    pub fn timers(&self) -> Vec<Due> {
+        let mut due = Vec::with_capacity(3);
+        let mut arm = |timer, at: Option<Time>| due.extend(at.map(|at| Due { timer, at }));
+        match &self.hot.state {
+            State::Ready { .. } => {}
+            State::Delayed { until, .. } => arm(Timer::Until, Some(*until)),
+            State::Blocked { holds, .. } => {
+                if let Some(Hold::Children(hold)) = holds.get(HoldKey::Children) {
+                    arm(Timer::ChildrenTimeout, hold.timeout_at);
+                }
+            }
+            State::Active { lease, timeout_due, cancel, .. } => {
+                arm(Timer::Lease, Some(lease.expires_at));
+                arm(Timer::AttemptTimeout, *timeout_due);
+                arm(Timer::CancelGrace, cancel.as_ref().and_then(|cancel| cancel.kill_at));
+            }
+            State::Done { purge_at, .. } => {
+                arm(Timer::Retention, *purge_at);
+                return due;
+            }
+        }
+        arm(Timer::Deadline, self.hot.deadline_at);
+        due
+    }
+
+    pub fn due(&self) -> Vec<Due> {
+        let timers = self.timers();
+        match &self.trouble {
+            None => timers,
+            Some(trouble) => trouble.apply(timers),
+        }
+    }
+
+    pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
+        let mut parts = Vec::with_capacity(4);
+        let mut put = |part: u8, bytes: &dyn Fn() -> Option<Bytes>| {
+            if mask.has(part) {
+                parts.push((part, bytes()));
+            }
+        };
+        put(schema::HOT, &|| Some(codec::encode(&self.hot)));
+        put(schema::SPEC, &|| Some(codec::encode(&*self.spec)));
+        put(schema::TAGS, &|| (!self.tags.is_empty()).then(|| codec::encode(&*self.tags)));
+        put(schema::TROUBLE, &|| self.trouble.as_ref().map(codec::encode));
+        put(schema::INPUT, &|| self.input.loaded().cloned().flatten());
+        put(schema::CHECKPOINT, &|| self.checkpoint.loaded().and_then(|part| part.as_ref().map(codec::encode)));
+        put(schema::ACTIONS, &|| self.actions.loaded().map(codec::encode));
+        put(schema::RESULT, &|| self.result.loaded().and_then(|part| part.as_ref().map(codec::encode)));
+        parts
+    }
+
+    pub fn loaded(&self) -> PartMask {
+        let mut mask = schema::LIGHT;
+        let mut add = |part, loaded: bool| {
+            if loaded {
+                mask = mask.with(PartMask::of(part));
+            }
+        };
+        add(schema::INPUT, self.input.loaded().is_some());
+        add(schema::CHECKPOINT, self.checkpoint.loaded().is_some());
+        add(schema::ACTIONS, self.actions.loaded().is_some());
+        add(schema::RESULT, self.result.loaded().is_some());
+        mask
+    }
+
+    pub fn dirty(&self) -> PartMask {
+        self.dirty.with(PartMask::of(schema::HOT))
+    }
+
+    pub fn mark_clean(&mut self) {
+        self.dirty = PartMask::NONE;
+    }
+
+    pub fn weight(&self) -> usize {
+        let bytes = |part: Option<usize>| part.unwrap_or(0);
+        640 + bytes(self.input.loaded().and_then(|input| input.as_ref().map(Bytes::len)))
+            + bytes(self.checkpoint.loaded().and_then(|part| part.as_ref().map(|part| part.bytes.len())))
+            + self.tags.len() * 96
+            + bytes(self.actions.loaded().map(|actions| actions.kept.len() * 128))
+    }
+
+    pub fn absorb(&mut self, other: &Execution) {
+        fn fill<T: Clone>(into: &mut Lazy<T>, from: &Lazy<T>) {
+            if into.loaded().is_none() {
+                into.clone_from(from);
+            }
+        }
+        fill(&mut self.input, &other.input);
+        fill(&mut self.checkpoint, &other.checkpoint);
+        fill(&mut self.actions, &other.actions);
+        fill(&mut self.result, &other.result);
+    }
+}
+
+impl Decode for Execution {
+    type Id = ExecutionId;
+
+    fn decode(id: ExecutionId, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Self, DecodeError> {
+        fn lazy<T>(
+            asked: bool,
+            read: impl FnOnce() -> Result<T, DecodeError>,
+        ) -> Result<Lazy<T>, DecodeError> {
+            if asked { read().map(Lazy::Loaded) } else { Ok(Lazy::Unloaded) }
+        }
+        Ok(Self {
+            id,
+            spec: Arc::new(codec::required("spec", parts, schema::SPEC)?),
+            hot: codec::required("hot", parts, schema::HOT)?,
+            tags: Arc::new(codec::optional("tags", parts, schema::TAGS)?.unwrap_or_default()),
+            trouble: codec::optional("trouble", parts, schema::TROUBLE)?,
+            input: lazy(asked.has(schema::INPUT), || Ok(codec::part(parts, schema::INPUT).cloned()))?,
+            checkpoint: lazy(asked.has(schema::CHECKPOINT), || {
+                codec::optional("checkpoint", parts, schema::CHECKPOINT)
+            })?,
+            actions: lazy(asked.has(schema::ACTIONS), || {
+                Ok(codec::optional("actions", parts, schema::ACTIONS)?.unwrap_or_default())
+            })?,
+            result: lazy(asked.has(schema::RESULT), || codec::optional("result", parts, schema::RESULT))?,
+            dirty: PartMask::NONE,
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! One file per record kind, and the two enums that join them: `Key` says where a record is, `Record` what it holds.
+//!
+//! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
+
+pub mod attempt;
+pub mod continuation;
+pub mod dead_letter;
+pub mod dedup;
+pub mod execution;
+pub mod trouble;
+
+pub use attempt::Attempt;
+pub use continuation::Continuation;
+pub use dead_letter::DeadLetter;
+pub use dedup::Dedup;
+pub use execution::Execution;
+
+use crate::codec::{Decode, DecodeError};
+use crate::id::{ExecutionId, PartitionId};
+use crate::schema::{Due, Kind, PartMask, Value};
+use bytes::Bytes;
+use uuid::Uuid;
+
+/// Where a record is, inside its partition. Cheap to copy, ordered by kind and then by bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Key {
+    Execution(ExecutionId),
+    Attempt(ExecutionId, u32),
+    Dedup(PartitionId, [u8; 32]),
+    Continuation(ExecutionId, continuation::Work),
+    DeadLetter(PartitionId, Uuid),
+}
+
+impl Key {
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Key::Execution(_) => Kind::Execution,
+            Key::Attempt(..) => Kind::Attempt,
+            Key::Dedup(..) => Kind::Dedup,
+            Key::Continuation(..) => Kind::Continuation,
+            Key::DeadLetter(..) => Kind::DeadLetter,
+        }
+    }
+
+    pub const fn partition(&self) -> PartitionId {
+        match self {
+            Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) => id.partition(),
+            Key::Dedup(partition, _) | Key::DeadLetter(partition, _) => *partition,
+        }
+    }
+
+    /// The bytes that name this record among those of its kind and partition. Injective; byte order is key order.
+    pub fn to_bytes(&self) -> KeyBytes {
+        let mut bytes = KeyBytes::default();
+        match self {
+            Key::Execution(id) => bytes.push(id.uuid().as_bytes()),
+            Key::Attempt(id, index) => {
+                bytes.push(id.uuid().as_bytes());
+                bytes.push(&index.to_be_bytes());
+            }
+            Key::Dedup(_, digest) => bytes.push(digest),
+            Key::Continuation(id, work) => {
+                bytes.push(id.uuid().as_bytes());
+                bytes.push(&[*work as u8]);
+            }
+            Key::DeadLetter(_, uuid) => bytes.push(uuid.as_bytes()),
+        }
+        bytes
+    }
+
+    /// The reverse of `to_bytes`; `None` for bytes that name no record of this kind.
+    pub fn from_bytes(partition: PartitionId, kind: Kind, bytes: &[u8]) -> Option<Key> {
+        let uuid = |bytes: &[u8]| Uuid::from_slice(bytes).ok();
+        let id = |bytes: &[u8]| uuid(bytes).map(|uuid| ExecutionId::new(partition, uuid));
+        match kind {
+            Kind::Execution => id(bytes).map(Key::Execution),
+            Kind::Attempt => {
+                let (owner, index) = bytes.split_at_checked(16)?;
+                Some(Key::Attempt(id(owner)?, u32::from_be_bytes(index.try_into().ok()?)))
+            }
+            Kind::Dedup => Some(Key::Dedup(partition, bytes.try_into().ok()?)),
+            Kind::Continuation => {
+                let (owner, work) = bytes.split_at_checked(16)?;
+                let &[work] = work else { return None };
+                Some(Key::Continuation(id(owner)?, continuation::Work::from_u8(work)?))
+            }
+            Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
+        }
+    }
+}
+
+/// The bytes of a key, without an allocation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct KeyBytes {
+    bytes: [u8; 32],
+    len: u8,
+}
+
+impl KeyBytes {
+    fn push(&mut self, more: &[u8]) {
+        let start = self.len as usize;
+        self.bytes[start..start + more.len()].copy_from_slice(more);
+        self.len += more.len() as u8;
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+}
+
+/// A part that is loaded only when somebody asks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Lazy<T> {
+    #[default]
+    Unloaded,
+    Loaded(T),
+}
+
+impl<T> Lazy<T> {
+    pub fn loaded(&self) -> Option<&T> {
+        match self {
+            Lazy::Unloaded => None,
+            Lazy::Loaded(value) => Some(value),
+        }
+    }
+}
+
+/// A decoded record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    Execution(Box<Execution>),
+    Attempt(Box<Attempt>),
+    Dedup(Box<Dedup>),
+    Continuation(Box<Continuation>),
+    DeadLetter(Box<DeadLetter>),
+}
+
+macro_rules! each {
+    ($record:expr, $inner:ident => $body:expr) => {
+        match $record {
+            Record::Execution($inner) => $body,
+            Record::Attempt($inner) => $body,
+            Record::Dedup($inner) => $body,
+            Record::Continuation($inner) => $body,
+            Record::DeadLetter($inner) => $body,
+        }
+    };
+}
+
+impl Record {
+    pub fn key(&self) -> Key {
+        each!(self, inner => inner.key())
+    }
+
+    /// The values of the kind's facets, in the order the schema declares them.
+    pub fn facets(&self) -> Vec<Value> {
+        each!(self, inner => inner.facets())
+    }
+
+    /// The entries this record has in the due index, at most one per timer.
+    pub fn due(&self) -> Vec<Due> {
+        each!(self, inner => inner.due())
+    }
+
+    /// The encoded bytes of the parts in `mask`; `None` for a part that is absent.
+    pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
+        each!(self, inner => inner.encode(mask))
+    }
+
+    /// Which parts are in memory.
+    pub fn loaded(&self) -> PartMask {
+        each!(self, inner => inner.loaded())
+    }
+
+    /// Which parts differ from what is stored. A fresh record has all of them.
+    pub fn dirty(&self) -> PartMask {
+        each!(self, inner => inner.dirty())
+    }
+
+    /// Called when the record is taken as the state of a commit: nothing differs any more.
+    pub fn mark_clean(&mut self) {
+        each!(self, inner => inner.mark_clean())
+    }
+
+    /// About how many bytes of memory it takes.
+    pub fn weight(&self) -> usize {
+        each!(self, inner => inner.weight())
+    }
+
+    /// Adds parts that were loaded later to a record that is in memory.
+    pub fn absorb(&mut self, other: &Record) {
+        match (self, other) {
+            (Record::Execution(into), Record::Execution(from)) => into.absorb(from),
+            (Record::Attempt(into), Record::Attempt(from)) => into.absorb(from),
+            _ => {}
+        }
+    }
+
+    /// Builds a record from the parts a store returned. A part outside `asked` reads as not loaded.
+    pub fn decode(key: Key, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Record, DecodeError> {
+        Ok(match key {
+            Key::Execution(id) => Record::Execution(Box::new(Execution::decode(id, parts, asked)?)),
+            Key::Attempt(id, index) => Record::Attempt(Box::new(Attempt::decode((id, index), parts, asked)?)),
+            Key::Dedup(partition, digest) => {
+                Record::Dedup(Box::new(Dedup::decode((partition, digest), parts, asked)?))
+            }
+            Key::Continuation(id, work) => {
+                Record::Continuation(Box::new(Continuation::decode((id, work), parts, asked)?))
+            }
+            Key::DeadLetter(partition, uuid) => {
+                Record::DeadLetter(Box::new(DeadLetter::decode((partition, uuid), parts, asked)?))
+            }
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! Failures of scanners on a record: kept on the record itself, so that they survive restarts and are shared by nodes.
+
+use crate::schema::{Due, Timer};
+use crate::text::Text;
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+
+/// What failed on this record, per timer.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Trouble {
+    pub items: Vec<Failing>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    pub timer: Timer,
+    pub scanner: Text,
+    pub fails: u32,
+    pub round: u32,
+    pub next_try_at: Time,
+    pub first_at: Time,
+    pub last_at: Time,
+    pub last_error: Text,
+    /// Out of the due index until an operator retries or discards it.
+    pub parked: bool,
+}
+
+impl Trouble {
+    pub fn get(&self, timer: Timer) -> Option<&Failing> {
+        self.items.iter().find(|item| item.timer == timer)
+    }
+
+    /// The due entries as they stand in the index: moved to the next try, or gone if parked.
+    pub fn apply(&self, timers: Vec<Due>) -> Vec<Due> {
+        timers
+            .into_iter()
+            .filter_map(|due| match self.get(due.timer) {
+                None => Some(due),
+                Some(item) if item.parked => None,
+                Some(item) => Some(Due { timer: due.timer, at: due.at.max(item.next_try_at) }),
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,126 @@
+//! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
+
+use crate::id::{ExecutionId, LeaseId};
+use crate::record::attempt::{AttemptKind, Failure};
+use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::text::Text;
+use crate::time::Time;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    Submitted(Submitted),
+    Claimed(Box<Claimed>),
+    Renewed(Renewed),
+    Progressed { expires_in_ms: u64 },
+    Completed { outcome: Outcome, attempt: u32, cancel_was_requested: bool, repeated: bool },
+    Failed { after: AfterFailure, repeated: bool },
+    Delayed { until_at: Time, repeated: bool },
+    Children(Children),
+    Cancelled(Cancelled),
+    Rescheduled { old: Time, new: Time },
+    PriorityChanged { old: u32, new: u32, changed: bool },
+    Tags(Arc<BTreeMap<Text, Text>>),
+    Revoked { epoch: u64, already: bool },
+    Held { changed: bool },
+    Released { changed: bool, public_state: PublicState },
+    Forced { outcome: Outcome },
+    Purged,
+    Replayed { public_state: PublicState, replays: u32 },
+    Expired(Expired),
+    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter: done.
+    Noted,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Submitted {
+    pub id: ExecutionId,
+    pub public_state: PublicState,
+    /// The idempotency key was bound already; `id` is the execution it stands for.
+    pub duplicate: bool,
+    /// The bound execution has been purged.
+    pub purged: bool,
+}
+
+/// Everything a worker needs to start. No second read is needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    pub id: ExecutionId,
+    pub namespace: Text,
+    pub lane: Text,
+    pub kind: Text,
+    pub priority: u32,
+    pub tags: Arc<BTreeMap<Text, Text>>,
+    pub trace: Option<Text>,
+    pub input: Option<Bytes>,
+    pub content_type: Option<Text>,
+    pub lease: LeaseId,
+    pub epoch: u64,
+    pub lease_ms: u64,
+    pub expires_in_ms: u64,
+    pub attempt: u32,
+    pub attempt_kind: AttemptKind,
+    pub resumed: bool,
+    pub previous_failure: Option<Failure>,
+    pub timeout_left_ms: Option<u64>,
+    pub deadline_at: Option<Time>,
+    pub retries_left: u32,
+    pub checkpoint: Option<Checkpoint>,
+    pub children: Option<ChildrenOutcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildrenOutcome {
+    pub verdict: Verdict,
+    pub children: Vec<ChildOutcome>,
+}
+
+/// A child that has not ended, or was purged, has no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildOutcome {
+    pub id: ExecutionId,
+    pub outcome: Option<Outcome>,
+    pub result: Option<Bytes>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    pub expires_in_ms: u64,
+    pub timeout_left_ms: Option<u64>,
+    pub cancel: Option<CancelNotice>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CancelNotice {
+    pub reason: Text,
+    pub kill_in_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Children {
+    /// The rule was decided already: the lease stays and nothing changed.
+    Decided { verdict: Verdict },
+    /// The lease has ended; the claim that resumes will carry the outcomes.
+    Waiting { waiting: u32, repeated: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cancelled {
+    /// It is Done.
+    Done { already: bool },
+    /// Its worker has been asked; it ends at `kill_at` at the latest.
+    Requested { kill_at: Option<Time> },
+}
+
+/// What a timer did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Expired {
+    Fired,
+    /// The record no longer has that timer due: nothing changed, the entry is gone.
+    Stale,
+    /// Bounded work went on; there is more of it.
+    More,
+}

@@ -1,0 +1,420 @@
+//! The tables and indexes, declared once as data. SQL stores turn facets into typed columns and indexes into partial
+//! indexes; others derive their index entries from the same declaration. No store knows more about a record than this.
+
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The kinds of records. The number is stored; it never changes its meaning.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Kind {
+    Execution = 1,
+    Attempt = 2,
+    Dedup = 3,
+    Continuation = 4,
+    DeadLetter = 5,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 5] = [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter];
+
+    pub fn from_u8(number: u8) -> Option<Kind> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
+    }
+
+    pub const fn table(self) -> &'static Table {
+        match self {
+            Kind::Execution => &EXECUTIONS,
+            Kind::Attempt => &ATTEMPTS,
+            Kind::Dedup => &DEDUPS,
+            Kind::Continuation => &CONTINUATIONS,
+            Kind::DeadLetter => &DEAD_LETTERS,
+        }
+    }
+}
+
+/// A queried value. Byte order is the only order: text compares by its bytes, `Null` before everything.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Text(Arc<str>),
+    Bytes(bytes::Bytes),
+}
+
+impl Value {
+    pub fn opt_int(value: Option<i64>) -> Value {
+        value.map_or(Value::Null, Value::Int)
+    }
+
+    pub fn opt_time(value: Option<Time>) -> Value {
+        value.map_or(Value::Null, |time| Value::Int(time.as_i64()))
+    }
+
+    pub fn text(value: &Arc<str>) -> Value {
+        Value::Text(value.clone())
+    }
+
+    pub fn bytes(value: &[u8]) -> Value {
+        Value::Bytes(bytes::Bytes::copy_from_slice(value))
+    }
+
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    Int,
+    Text,
+    Bytes,
+}
+
+/// A field that is queried. `fixed` ones are written with the record and never change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facet {
+    pub name: &'static str,
+    pub ty: Type,
+    pub nullable: bool,
+    pub fixed: bool,
+}
+
+/// An ordered way to find records: the named facets, then the record's key. If `when` names a facet, only records in
+/// which that facet is not null are in the index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Index {
+    pub id: IndexId,
+    pub name: &'static str,
+    pub kind: Kind,
+    pub facets: &'static [usize],
+    pub when: Option<usize>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum IndexId {
+    /// The ready queues: namespace, lane, kind, capabilities, concurrency key, order.
+    Ready,
+    /// Listings: namespace, public state, time of creation.
+    ByState,
+    /// Children of an execution.
+    Children,
+    /// Active executions by the claim call that took them.
+    ByClaim,
+    /// Attempts of an execution.
+    Attempts,
+    /// Dead letters by the time they were parked.
+    DeadLetters,
+}
+
+impl IndexId {
+    pub const ALL: [IndexId; 6] = [
+        IndexId::Ready,
+        IndexId::ByState,
+        IndexId::Children,
+        IndexId::ByClaim,
+        IndexId::Attempts,
+        IndexId::DeadLetters,
+    ];
+
+    pub fn get(self) -> &'static Index {
+        Kind::ALL
+            .into_iter()
+            .flat_map(|kind| kind.table().indexes)
+            .find(|index| index.id == self)
+            .expect("schema: every index id is declared in a table")
+    }
+}
+
+pub struct Table {
+    pub kind: Kind,
+    pub name: &'static str,
+    pub facets: &'static [Facet],
+    /// Names of the parts; a part's number is its place here.
+    pub parts: &'static [&'static str],
+    /// Parts that every reader wants; the others are loaded when asked for.
+    pub light: PartMask,
+    pub indexes: &'static [Index],
+}
+
+/// A set of parts, one bit each.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct PartMask(pub u16);
+
+impl PartMask {
+    pub const NONE: PartMask = PartMask(0);
+    pub const ALL: PartMask = PartMask(u16::MAX);
+
+    pub const fn of(part: u8) -> PartMask {
+        PartMask(1 << part)
+    }
+
+    pub const fn with(self, other: PartMask) -> PartMask {
+        PartMask(self.0 | other.0)
+    }
+
+    pub const fn without(self, other: PartMask) -> PartMask {
+        PartMask(self.0 & !other.0)
+    }
+
+    pub const fn has(self, part: u8) -> bool {
+        self.0 & (1 << part) != 0
+    }
+
+    pub const fn covers(self, other: PartMask) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// The timers and the left-over work of a partition, all in one index. The number is stored.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Timer {
+    Lease = 1,
+    AttemptTimeout = 2,
+    Deadline = 3,
+    Until = 4,
+    CancelGrace = 5,
+    ChildrenTimeout = 6,
+    Retention = 7,
+    /// A purge that is under way.
+    Purge = 8,
+    /// Children that are owed a cancel.
+    CancelChildren = 9,
+}
+
+impl Timer {
+    pub const ALL: [Timer; 9] = [
+        Timer::Lease,
+        Timer::AttemptTimeout,
+        Timer::Deadline,
+        Timer::Until,
+        Timer::CancelGrace,
+        Timer::ChildrenTimeout,
+        Timer::Retention,
+        Timer::Purge,
+        Timer::CancelChildren,
+    ];
+
+    pub fn from_u8(number: u8) -> Option<Timer> {
+        Self::ALL.into_iter().find(|timer| *timer as u8 == number)
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Timer::Lease => "lease",
+            Timer::AttemptTimeout => "attempt_timeout",
+            Timer::Deadline => "deadline",
+            Timer::Until => "until",
+            Timer::CancelGrace => "cancel_grace",
+            Timer::ChildrenTimeout => "children_timeout",
+            Timer::Retention => "retention",
+            Timer::Purge => "purge",
+            Timer::CancelChildren => "cancel_children",
+        }
+    }
+}
+
+/// One armed timer of a record.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Due {
+    pub timer: Timer,
+    pub at: Time,
+}
+
+const fn fixed(name: &'static str, ty: Type) -> Facet {
+    Facet { name, ty, nullable: false, fixed: true }
+}
+
+const fn fixed_null(name: &'static str, ty: Type) -> Facet {
+    Facet { name, ty, nullable: true, fixed: true }
+}
+
+const fn moving(name: &'static str, ty: Type) -> Facet {
+    Facet { name, ty, nullable: false, fixed: false }
+}
+
+const fn moving_null(name: &'static str, ty: Type) -> Facet {
+    Facet { name, ty, nullable: true, fixed: false }
+}
+
+/// Places of the facets of an execution.
+pub mod execution {
+    use super::PartMask;
+    pub const NAMESPACE: usize = 0;
+    pub const LANE: usize = 1;
+    pub const KIND: usize = 2;
+    pub const CAPABILITIES: usize = 3;
+    pub const CONCURRENCY_KEY: usize = 4;
+    pub const PARENT: usize = 5;
+    pub const CREATED_AT: usize = 6;
+    pub const STATE: usize = 7;
+    pub const PRIORITY: usize = 8;
+    pub const READY_ORDER: usize = 9;
+    pub const ATTEMPTS: usize = 10;
+    pub const WORKER: usize = 11;
+    pub const CLAIM_REF: usize = 12;
+    pub const FINISHED_AT: usize = 13;
+    pub const UPDATED_AT: usize = 14;
+
+    pub const HOT: u8 = 0;
+    pub const SPEC: u8 = 1;
+    pub const TAGS: u8 = 2;
+    pub const TROUBLE: u8 = 3;
+    pub const INPUT: u8 = 4;
+    pub const CHECKPOINT: u8 = 5;
+    pub const ACTIONS: u8 = 6;
+    pub const RESULT: u8 = 7;
+    pub const LIGHT: PartMask =
+        PartMask::of(HOT).with(PartMask::of(SPEC)).with(PartMask::of(TAGS)).with(PartMask::of(TROUBLE));
+}
+
+/// Places of the parts of an attempt.
+pub mod attempt {
+    use super::PartMask;
+    pub const BODY: u8 = 0;
+    pub const RESULT: u8 = 1;
+    pub const DETAIL: u8 = 2;
+    pub const LIGHT: PartMask = PartMask::of(BODY);
+}
+
+pub static EXECUTIONS: Table = Table {
+    kind: Kind::Execution,
+    name: "executions",
+    facets: &[
+        fixed("namespace", Type::Text),
+        fixed("lane", Type::Text),
+        fixed("kind", Type::Text),
+        fixed("capabilities", Type::Text),
+        fixed("concurrency_key", Type::Bytes),
+        fixed_null("parent", Type::Bytes),
+        fixed("created_at", Type::Int),
+        moving("state", Type::Text),
+        moving("priority", Type::Int),
+        moving_null("ready_order", Type::Int),
+        moving("attempts", Type::Int),
+        moving_null("worker", Type::Text),
+        moving_null("claim_ref", Type::Bytes),
+        moving_null("finished_at", Type::Int),
+        moving("updated_at", Type::Int),
+    ],
+    parts: &["hot", "spec", "tags", "trouble", "input", "checkpoint", "actions", "result"],
+    light: execution::LIGHT,
+    indexes: &[
+        Index {
+            id: IndexId::Ready,
+            name: "executions_ready",
+            kind: Kind::Execution,
+            facets: &[
+                execution::NAMESPACE,
+                execution::LANE,
+                execution::KIND,
+                execution::CAPABILITIES,
+                execution::CONCURRENCY_KEY,
+                execution::READY_ORDER,
+            ],
+            when: Some(execution::READY_ORDER),
+        },
+        Index {
+            id: IndexId::ByState,
+            name: "executions_by_state",
+            kind: Kind::Execution,
+            facets: &[execution::NAMESPACE, execution::STATE, execution::CREATED_AT],
+            when: None,
+        },
+        Index {
+            id: IndexId::Children,
+            name: "executions_children",
+            kind: Kind::Execution,
+            facets: &[execution::PARENT],
+            when: Some(execution::PARENT),
+        },
+        Index {
+            id: IndexId::ByClaim,
+            name: "executions_by_claim",
+            kind: Kind::Execution,
+            facets: &[execution::CLAIM_REF],
+            when: Some(execution::CLAIM_REF),
+        },
+    ],
+};
+
+pub static ATTEMPTS: Table = Table {
+    kind: Kind::Attempt,
+    name: "attempts",
+    facets: &[
+        fixed("execution", Type::Bytes),
+        fixed("number", Type::Int),
+        moving("state", Type::Text),
+        moving("started_at", Type::Int),
+        moving("ended_at", Type::Int),
+    ],
+    parts: &["body", "result", "detail"],
+    light: attempt::LIGHT,
+    // The key of an attempt begins with its execution, so the key order itself lists the attempts of one execution.
+    indexes: &[Index { id: IndexId::Attempts, name: "attempts_by_key", kind: Kind::Attempt, facets: &[], when: None }],
+};
+
+pub static DEDUPS: Table = Table {
+    kind: Kind::Dedup,
+    name: "dedups",
+    facets: &[fixed("namespace", Type::Text), moving_null("expires_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[],
+};
+
+pub static CONTINUATIONS: Table = Table {
+    kind: Kind::Continuation,
+    name: "continuations",
+    facets: &[fixed("namespace", Type::Text), fixed("work", Type::Text), fixed("created_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[],
+};
+
+pub static DEAD_LETTERS: Table = Table {
+    kind: Kind::DeadLetter,
+    name: "dead_letters",
+    facets: &[fixed("scanner", Type::Text), fixed("parked_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::DeadLetters,
+        name: "dead_letters_by_time",
+        kind: Kind::DeadLetter,
+        facets: &[1],
+        when: None,
+    }],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_is_declared_once_and_names_real_facets() {
+        for id in IndexId::ALL {
+            let index = id.get();
+            let table = index.kind.table();
+            assert!(index.facets.iter().chain(&index.when).all(|at| *at < table.facets.len()), "{id:?}");
+        }
+        let declared: usize = Kind::ALL.iter().map(|kind| kind.table().indexes.len()).sum();
+        assert_eq!(declared, IndexId::ALL.len());
+    }
+
+    #[test]
+    fn facet_places_match_their_names() {
+        let name = |at: usize| EXECUTIONS.facets[at].name;
+        assert_eq!(name(execution::CONCURRENCY_KEY), "concurrency_key");
+        assert_eq!(name(execution::READY_ORDER), "ready_order");
+        assert_eq!(name(execution::CLAIM_REF), "claim_ref");
+        assert_eq!(name(execution::UPDATED_AT), "updated_at");
+        assert_eq!(EXECUTIONS.parts[execution::RESULT as usize], "result");
+    }
+}

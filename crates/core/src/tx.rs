@@ -1,0 +1,423 @@
+//! The overlay on loaded records. Commands of a batch run in order on one `Overlay`; each runs in a `Tx` of its own,
+//! which is merged if the command succeeds and dropped if it is refused or misses a record.
+//!
+//! Never waits and never reads anything but what it was given.
+
+use crate::change::{Batch, Body, Change, DueEntry, Position, Write};
+use crate::codec::DecodeError;
+use crate::error::Rejection;
+use crate::event::{self, Event};
+use crate::id::{CommitId, ExecutionId};
+use crate::invariant;
+use crate::limits::Limits;
+use crate::planted::{self, Defect};
+use crate::record::{Attempt, Execution, Key, Record};
+use crate::schema::{Due, PartMask};
+use crate::text::Text;
+use crate::time::Time;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known about a key before this batch.
+pub enum Lookup<'a> {
+    /// Not loaded: ask the store.
+    Unknown,
+    Absent,
+    Present { record: &'a Record, revision: CommitId },
+    /// The store has it, but its bytes do not decode.
+    Damaged(&'a DecodeError),
+}
+
+/// The records under a batch: the cache, and what earlier commits that are on their way have written.
+pub trait Base {
+    fn get(&self, key: &Key) -> Lookup<'_>;
+
+    /// The children of `parent` in key order, at most `CHILDREN_SCAN_MAX + 1` of them; `None` if not loaded.
+    fn children(&self, parent: ExecutionId) -> Option<Vec<ExecutionId>>;
+}
+
+/// How many children one command looks at.
+pub const CHILDREN_SCAN_MAX: usize = crate::limits::FANOUT_PER_COMMIT;
+
+/// Something that must be loaded before the command can run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Miss {
+    Record(Key, PartMask),
+    Children(ExecutionId),
+}
+
+/// Why a command did not go through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A record is not loaded; `Tx::misses` says which.
+    Miss,
+    Rejected(Rejection),
+}
+
+impl From<Rejection> for Stop {
+    fn from(rejection: Rejection) -> Self {
+        Stop::Rejected(rejection)
+    }
+}
+
+/// A record that this batch changes.
+struct Slot {
+    /// Revision it had before the batch; `None` if it was absent.
+    seen: Option<CommitId>,
+    /// A delete that does not care what was there is not checked.
+    blind: bool,
+    old_due: Vec<Due>,
+    record: Option<Record>,
+}
+
+/// All changes of one batch.
+#[derive(Default)]
+pub struct Overlay {
+    slots: BTreeMap<Key, Slot>,
+    reads: BTreeMap<Key, Option<CommitId>>,
+    due_drops: Vec<DueEntry>,
+    events: Vec<Event>,
+    children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+    strict: bool,
+    weight: usize,
+}
+
+impl Overlay {
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.due_drops.is_empty()
+    }
+
+    /// Records the commit will write.
+    pub fn records(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// About how many bytes the commit will carry.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Option<&Record>> {
+        self.slots.get(key).map(|slot| slot.record.as_ref())
+    }
+
+    /// The records this batch changes; `None` where it deletes one.
+    pub fn changes(&self) -> impl Iterator<Item = (&Key, Option<&Record>)> {
+        self.slots.iter().map(|(key, slot)| (key, slot.record.as_ref()))
+    }
+
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Turns the overlay into a commit, and into the records as they will be once it is applied.
+    pub fn seal(self, id: CommitId, expect: Position, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
+        let mut reads: Vec<(Key, Option<CommitId>)> = Vec::with_capacity(self.slots.len() + self.reads.len());
+        let mut writes = Vec::with_capacity(self.slots.len());
+        let mut after = Vec::with_capacity(self.slots.len());
+        let mut lanes: BTreeSet<(Text, Text)> = BTreeSet::new();
+        for (key, mut slot) in self.slots {
+            if !slot.blind {
+                reads.push((key, slot.seen));
+            }
+            if let Some(Record::Execution(execution)) = &slot.record
+                && matches!(execution.hot.state, crate::record::execution::State::Ready { .. })
+            {
+                let lane = (execution.spec.namespace.clone(), execution.spec.lane.clone());
+                if !lanes.contains(&lane) {
+                    lanes.insert(lane);
+                }
+            }
+            writes.extend(write_of(key, &slot));
+            if let Some(record) = &mut slot.record {
+                record.mark_clean();
+            }
+            after.push((key, slot.record));
+        }
+        reads.extend(self.reads.into_iter().filter(|(key, _)| !after.iter().any(|(changed, _)| changed == key)));
+        let batch = Batch {
+            id,
+            expect,
+            fast,
+            strict: self.strict,
+            now,
+            reads,
+            writes,
+            due_drops: self.due_drops,
+            feed: event::encode(&self.events),
+            lanes: lanes.into_iter().collect(),
+        };
+        (batch, after)
+    }
+}
+
+/// The write of a slot; `None` for a record that this batch made and removed again.
+fn write_of(key: Key, slot: &Slot) -> Option<Write> {
+    let new_due = slot.record.as_ref().map(Record::due).unwrap_or_default();
+    let due_add = new_due.iter().filter(|due| !slot.old_due.contains(due)).copied().collect();
+    let due_remove = if planted::on(Defect::TimerEntryNotRemoved) {
+        Vec::new()
+    } else {
+        slot.old_due.iter().filter(|due| !new_due.contains(due)).copied().collect()
+    };
+    let what = match (&slot.record, slot.seen) {
+        (None, None) if !slot.blind => return None,
+        (None, _) => Change::Delete,
+        (Some(record), None) => Change::Insert(Body {
+            facets: record.facets(),
+            parts: record.encode(record.loaded()).into_iter().filter(|(_, bytes)| bytes.is_some()).collect(),
+        }),
+        (Some(record), Some(_)) => {
+            Change::Update(Body { facets: record.facets(), parts: record.encode(record.dirty()) })
+        }
+    };
+    Some(Write { key, what, due_add, due_remove })
+}
+
+/// One command's view: what it changed, on top of the batch, on top of what is loaded.
+pub struct Tx<'a> {
+    base: &'a dyn Base,
+    overlay: &'a Overlay,
+    now: Time,
+    limits: &'a Limits,
+    writes: BTreeMap<Key, Pending>,
+    reads: BTreeMap<Key, Option<CommitId>>,
+    due_drops: Vec<DueEntry>,
+    events: Vec<Event>,
+    children: Vec<(ExecutionId, ExecutionId)>,
+    strict: bool,
+    misses: BTreeSet<Miss>,
+}
+
+enum Pending {
+    Put(Record),
+    Delete,
+    DeleteBlind,
+}
+
+/// What a successful command wants merged into its batch.
+pub struct Effects {
+    writes: BTreeMap<Key, Pending>,
+    reads: BTreeMap<Key, Option<CommitId>>,
+    due_drops: Vec<DueEntry>,
+    events: Vec<Event>,
+    children: Vec<(ExecutionId, ExecutionId)>,
+    strict: bool,
+}
+
+impl Effects {
+    /// True if the command read only.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.due_drops.is_empty()
+    }
+
+    /// The keys the command changed.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.writes.keys()
+    }
+
+    /// Adds the command to its batch. `base` is what the command ran on.
+    pub fn merge(self, overlay: &mut Overlay, base: &dyn Base) {
+        for (key, pending) in self.writes {
+            let slot = overlay.slots.entry(key).or_insert_with(|| {
+                let (seen, old_due) = match base.get(&key) {
+                    Lookup::Present { record, revision } => (Some(revision), record.due()),
+                    Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new()),
+                };
+                Slot { seen, blind: false, old_due, record: None }
+            });
+            match pending {
+                Pending::Put(record) => {
+                    overlay.weight += record.weight();
+                    slot.record = Some(record);
+                }
+                Pending::Delete => slot.record = None,
+                Pending::DeleteBlind => {
+                    slot.blind = slot.seen.is_none() && slot.record.is_none();
+                    slot.record = None;
+                }
+            }
+        }
+        for (key, seen) in self.reads {
+            overlay.reads.entry(key).or_insert(seen);
+        }
+        for (parent, child) in self.children {
+            overlay.children.entry(parent).or_default().push(child);
+        }
+        overlay.due_drops.extend(self.due_drops);
+        overlay.events.extend(self.events);
+        overlay.strict |= self.strict;
+    }
+}
+
+impl<'a> Tx<'a> {
+    pub fn new(base: &'a dyn Base, overlay: &'a Overlay, now: Time, limits: &'a Limits) -> Self {
+        Self {
+            base,
+            overlay,
+            now,
+            limits,
+            writes: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            due_drops: Vec::new(),
+            events: Vec::new(),
+            children: Vec::new(),
+            strict: false,
+            misses: BTreeSet::new(),
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn limits(&self) -> &Limits {
+        self.limits
+    }
+
+    /// A copy of the record with at least the light parts and `parts`; `None` if there is none.
+    pub fn get(&mut self, key: Key, parts: PartMask) -> Result<Option<Record>, Stop> {
+        if let Some(pending) = self.writes.get(&key) {
+            return match pending {
+                Pending::Put(record) => self.with_parts(key, record.clone(), parts),
+                Pending::Delete | Pending::DeleteBlind => Ok(None),
+            };
+        }
+        if let Some(record) = self.overlay.get(&key) {
+            return match record.cloned() {
+                Some(record) => self.with_parts(key, record, parts),
+                None => Ok(None),
+            };
+        }
+        match self.base.get(&key) {
+            Lookup::Unknown => {
+                self.misses.insert(Miss::Record(key, parts));
+                Err(Stop::Miss)
+            }
+            Lookup::Absent => {
+                self.reads.insert(key, None);
+                Ok(None)
+            }
+            Lookup::Present { record, revision } => {
+                let record = record.clone();
+                self.reads.insert(key, Some(revision));
+                self.with_parts(key, record, parts)
+            }
+            Lookup::Damaged(error) => Err(Rejection::internal(format!("{key:?}: {error}")).into()),
+        }
+    }
+
+    /// The record if it has `parts`; else they are taken from the loaded one below, or missed.
+    fn with_parts(&mut self, key: Key, mut record: Record, parts: PartMask) -> Result<Option<Record>, Stop> {
+        let known = PartMask((1u16 << key.kind().table().parts.len()) - 1);
+        let wanted = PartMask(parts.0 & known.0);
+        if record.loaded().covers(wanted) {
+            return Ok(Some(record));
+        }
+        if let Lookup::Present { record: below, .. } = self.base.get(&key) {
+            record.absorb(below);
+            if record.loaded().covers(wanted) {
+                return Ok(Some(record));
+            }
+        }
+        self.misses.insert(Miss::Record(key, wanted));
+        Err(Stop::Miss)
+    }
+
+    /// The execution, or `execution_not_found`.
+    pub fn execution(&mut self, id: ExecutionId, parts: PartMask) -> Result<Execution, Stop> {
+        self.find_execution(id, parts)?.ok_or(Stop::Rejected(Rejection::ExecutionNotFound))
+    }
+
+    pub fn find_execution(&mut self, id: ExecutionId, parts: PartMask) -> Result<Option<Execution>, Stop> {
+        match self.get(Key::Execution(id), parts)? {
+            Some(Record::Execution(execution)) => Ok(Some(*execution)),
+            _ => Ok(None),
+        }
+    }
+
+    pub fn find_attempt(&mut self, id: ExecutionId, index: u32, parts: PartMask) -> Result<Option<Attempt>, Stop> {
+        match self.get(Key::Attempt(id, index), parts)? {
+            Some(Record::Attempt(attempt)) => Ok(Some(*attempt)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The children of `parent` in key order, those of this batch included.
+    pub fn children(&mut self, parent: ExecutionId) -> Result<Vec<ExecutionId>, Stop> {
+        let Some(known) = self.base.children(parent) else {
+            self.misses.insert(Miss::Children(parent));
+            return Err(Stop::Miss);
+        };
+        self.strict = true;
+        let mut all: BTreeSet<ExecutionId> = known.into_iter().collect();
+        all.extend(self.overlay.children.get(&parent).into_iter().flatten());
+        all.extend(self.children.iter().filter(|(owner, _)| *owner == parent).map(|(_, child)| *child));
+        Ok(all.into_iter().collect())
+    }
+
+    /// Writes a record whose id is fresh; it is not looked up, the commit proves that it was absent.
+    pub fn insert(&mut self, record: Record) {
+        if let Record::Execution(execution) = &record
+            && let Some(parent) = execution.spec.parent
+        {
+            self.children.push((parent, execution.id));
+        }
+        self.writes.insert(record.key(), Pending::Put(record));
+    }
+
+    pub fn put(&mut self, record: Record) {
+        self.writes.insert(record.key(), Pending::Put(record));
+    }
+
+    pub fn put_execution(&mut self, mut execution: Execution) {
+        execution.hot.updated_at = self.now;
+        self.put(Record::Execution(Box::new(execution)));
+    }
+
+    /// Removes a record that was read.
+    pub fn delete(&mut self, key: Key) {
+        self.writes.insert(key, Pending::Delete);
+    }
+
+    /// Removes a record that has no timers and was not read: what it holds does not matter.
+    pub fn delete_blind(&mut self, key: Key) {
+        self.writes.insert(key, Pending::DeleteBlind);
+    }
+
+    /// Removes an entry of the due index without touching a record.
+    pub fn drop_due(&mut self, entry: DueEntry) {
+        self.due_drops.push(entry);
+    }
+
+    pub fn emit(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    pub fn misses(&self) -> impl Iterator<Item = Miss> {
+        self.misses.iter().copied()
+    }
+
+    /// Notes a record that will be needed, so that several misses are loaded together.
+    pub fn prefetch(&mut self, key: Key, parts: PartMask) -> bool {
+        matches!(self.get(key, parts), Err(Stop::Miss))
+    }
+
+    /// The changes of a command that succeeded. Refused if a record it leaves breaks an invariant.
+    pub fn finish(self) -> Result<Effects, Rejection> {
+        for pending in self.writes.values() {
+            if let Pending::Put(Record::Execution(execution)) = pending {
+                invariant::check(execution, self.now).map_err(|broken| {
+                    Rejection::internal(format!("{}: {broken}", execution.id))
+                })?;
+            }
+        }
+        Ok(Effects {
+            writes: self.writes,
+            reads: self.reads,
+            due_drops: self.due_drops,
+            events: self.events,
+            children: self.children,
+            strict: self.strict,
+        })
+    }
+}

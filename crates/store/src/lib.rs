@@ -1,0 +1,220 @@
+//! The store seam: six verbs, no default bodies, the same for every store.
+//!
+//! A store keeps records, index entries and a feed per partition, applies a commit whole or not at all, and says
+//! whether it did. It knows nothing about leases or retries: no rule of the product is behind this seam.
+
+pub mod conformance;
+pub mod faulty;
+pub mod memory;
+pub mod merge;
+
+pub use faulty::Faulty;
+pub use memory::MemoryStore;
+
+use bytes::Bytes;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use weft_core::change::{Batch, Head, Position};
+use weft_core::record::Key;
+use weft_core::schema::{IndexId, Kind, PartMask, Value};
+use weft_core::{CommitId, PartitionId, Time};
+
+/// A place that keeps partitions.
+pub trait Store: Send + Sync + 'static {
+    /// The records under `keys`, each with the parts in its mask, and the head of the partition. All of it is as of one
+    /// moment. A record that is absent reads as `None`; a part that is absent is left out.
+    fn read(
+        &self,
+        partition: PartitionId,
+        keys: Vec<(Key, PartMask)>,
+    ) -> impl Future<Output = Result<Read, Error>> + Send;
+
+    /// Entries in order, one page per range. Without a partition all of them are covered, merged in order.
+    fn scan(
+        &self,
+        partition: Option<PartitionId>,
+        scan: Scan,
+    ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
+
+    /// Applies the batch whole or not at all. Never repeats it, and never lets a client library repeat it.
+    fn commit(&self, partition: PartitionId, batch: Batch) -> impl Future<Output = Outcome> + Send;
+
+    /// Says whether a commit was applied, and bars it for good if it was not.
+    fn resolve(&self, partition: PartitionId, id: CommitId) -> impl Future<Output = Result<Resolution, Error>> + Send;
+
+    /// Hints from other nodes. They may be late, doubled or lost: nothing depends on them.
+    fn watch(&self) -> Wakes;
+
+    /// The store's clock.
+    fn now(&self) -> impl Future<Output = Result<Time, Error>> + Send;
+
+    /// What this store is and promises.
+    fn describe(&self) -> Description;
+}
+
+/// Facts about a store that the engine asks for instead of guessing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    pub name: &'static str,
+    /// Fixed when the store was created.
+    pub partitions: u16,
+    /// No other process can write: what this node saw last still holds.
+    pub exclusive: bool,
+    /// The size at which the engine closes a batch.
+    pub batch_records: usize,
+    pub batch_bytes: usize,
+    /// What an acknowledged commit survives, as a sentence.
+    pub durability: String,
+}
+
+/// What `read` found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub head: Head,
+    /// In the order of the keys.
+    pub found: Vec<Option<Found>>,
+}
+
+/// A stored record: its revision and the parts that were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub revision: CommitId,
+    pub parts: Vec<(u8, Bytes)>,
+}
+
+/// What to walk over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Columns: the facets of the index.
+    Index(IndexId),
+    /// The due index. Columns: timer, due time, kind of record.
+    Due,
+    /// All records of a kind in key order. No columns.
+    Records(Kind),
+    /// The feed. Column: seq. The key is the commit id; part 0 is the encoded events, absent if there are none.
+    Feed,
+}
+
+impl Target {
+    /// How many columns an entry has.
+    pub fn columns(self) -> usize {
+        match self {
+            Target::Index(index) => index.get().facets.len(),
+            Target::Due => 3,
+            Target::Records(_) => 0,
+            Target::Feed => 1,
+        }
+    }
+}
+
+/// A walk over one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scan {
+    pub target: Target,
+    pub ranges: Vec<Range>,
+    /// Entries per range.
+    pub limit: usize,
+    pub descending: bool,
+    /// Also load these parts of each record. Not for `Due`.
+    pub parts: Option<PartMask>,
+}
+
+/// Entries whose first columns equal `prefix`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Range {
+    pub prefix: Vec<Value>,
+    /// Only entries strictly beyond this one in the direction of the walk. Its columns begin with `prefix`.
+    pub after: Option<Place>,
+    /// Only entries whose first column after the prefix is at most this.
+    pub until: Option<Value>,
+}
+
+/// The place of an entry: all its columns, then its key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    pub columns: Vec<Value>,
+    pub key: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub partition: PartitionId,
+    pub kind: u8,
+    pub place: Place,
+    /// Present if parts were asked for.
+    pub found: Option<Found>,
+}
+
+impl Entry {
+    /// The record this entry names, if its key is well formed.
+    pub fn key(&self) -> Option<Key> {
+        Key::from_bytes(self.partition, Kind::from_u8(self.kind)?, &self.place.key)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Page {
+    pub entries: Vec<Entry>,
+    /// There are entries beyond the last one. False exactly at the end.
+    pub more: bool,
+}
+
+/// What became of a commit.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The head as this commit left it.
+    Applied { head: Head },
+    /// Somebody else changed a record, the clock of the partition is ahead, or the position was needed and moved.
+    /// `keys` are the records whose revision differs.
+    Conflict { keys: Vec<Key>, head: Head },
+    /// It did not happen and never will; trying again may help.
+    NotApplied { retry_after_ms: u64, source: Arc<dyn std::error::Error + Send + Sync> },
+    /// It may have happened: ask `resolve`.
+    Unknown { source: Arc<dyn std::error::Error + Send + Sync> },
+}
+
+/// What `resolve` found, or made sure of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    Applied { position: Position },
+    /// The id is barred: it was not applied and cannot be any more.
+    NotApplied,
+}
+
+/// A hint that work may be waiting in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wake {
+    pub partition: PartitionId,
+    /// (namespace, lane) of work that became ready.
+    pub lanes: Vec<(Arc<str>, Arc<str>)>,
+    /// The earliest timer that was armed.
+    pub due: Option<Time>,
+}
+
+/// Wakes as they come in. An exclusive store never sends any.
+pub type Wakes = mpsc::UnboundedReceiver<Wake>;
+
+/// A read that failed. For a write, `Outcome` says more.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// It did not happen; trying again may help.
+    #[error("the store did not answer: {0}")]
+    Unavailable(Arc<dyn std::error::Error + Send + Sync>),
+    /// It may have happened.
+    #[error("the store broke off: {0}")]
+    Indeterminate(Arc<dyn std::error::Error + Send + Sync>),
+    /// Trying again does not help.
+    #[error("{0}")]
+    Refused(Arc<str>),
+}
+
+impl Error {
+    pub fn unavailable(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Error::Unavailable(Arc::from(source.into()))
+    }
+
+    pub fn refused(why: impl Into<Arc<str>>) -> Self {
+        Error::Refused(why.into())
+    }
+}
