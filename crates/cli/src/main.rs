@@ -1,1 +1,68 @@
-fn main() {}
+//! The `weft` binary: parses and validates everything, then builds it. The only crate besides the server that names a
+//! concrete store. Holds no rules.
+
+mod bench;
+mod crash_node;
+mod demo;
+mod sim;
+mod store;
+mod terminal;
+mod version;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Durable executions on an embedded store.
+#[derive(Parser)]
+#[command(name = "weft", version, before_help = "example: weft demo", arg_required_else_help = true)]
+#[command(max_term_width = 100, propagate_version = false)]
+struct Weft {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Never write colours; `NO_COLOR` says the same
+    #[arg(long, global = true)]
+    no_color: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Bench(bench::Args),
+    Sim(sim::Args),
+    Version(version::Args),
+    #[command(hide = true)]
+    CrashNode(crash_node::Args),
+}
+
+/// How a command ended, short of an error.
+pub enum End {
+    Done,
+    /// It ran, and its answer is no: a violation was found.
+    Refused,
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let weft = Weft::parse();
+    terminal::log_to_stderr();
+    let colour = terminal::Colour::choose(weft.no_color);
+    let ended = match weft.command {
+        Command::Demo(args) => demo::run(args, colour),
+        Command::Bench(args) => bench::run(args, colour),
+        Command::Sim(args) => sim::run(args, colour),
+        Command::Version(args) => version::run(args),
+        Command::CrashNode(args) => crash_node::run(args),
+    };
+    match ended {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Refused) => ExitCode::from(1),
+        Ok(End::Interrupted) => ExitCode::from(130),
+        // Whoever reads the output has gone; there is nobody left to tell.
+        Err(error) if terminal::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::say(&format!("{} {error:#}", colour.err.red("error:")));
+            ExitCode::from(1)
+        }
+    }
+}

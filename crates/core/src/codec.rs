@@ -58,11 +58,7 @@ pub fn part(parts: &[(u8, Bytes)], index: u8) -> Option<&Bytes> {
 }
 
 /// The decoded part, which every record of the kind has.
-pub fn required<T: DeserializeOwned>(
-    name: &'static str,
-    parts: &[(u8, Bytes)],
-    index: u8,
-) -> Result<T, DecodeError> {
+pub fn required<T: DeserializeOwned>(name: &'static str, parts: &[(u8, Bytes)], index: u8) -> Result<T, DecodeError> {
     let bytes = part(parts, index).ok_or_else(|| DecodeError::new(name, "is missing"))?;
     decode(name, bytes)
 }

@@ -381,6 +381,7 @@ pub struct RecordTrouble {
 /// Removes an entry of the due index and leaves a dead letter: poison, or a record that does not decode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DropEntry {
+    pub partition: crate::id::PartitionId,
     #[serde(skip)]
     pub entry: Option<DueEntry>,
     pub scanner: Text,

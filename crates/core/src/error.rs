@@ -9,35 +9,96 @@ use std::fmt;
 /// Why a command was refused. Each has one stable code, the same on every store and over every interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    InvalidArgument { field: &'static str, why: &'static str },
-    OutOfRange { field: &'static str, min: u64, max: u64, got: u64 },
-    PayloadTooLarge { field: &'static str, limit: u64, got: u64 },
-    InvalidId { expected: &'static str },
+    InvalidArgument {
+        field: &'static str,
+        why: &'static str,
+    },
+    OutOfRange {
+        field: &'static str,
+        min: u64,
+        max: u64,
+        got: u64,
+    },
+    PayloadTooLarge {
+        field: &'static str,
+        limit: u64,
+        got: u64,
+    },
+    InvalidId {
+        expected: &'static str,
+    },
     DeadlineInPast,
     FenceRequired,
-    Forbidden { needs: &'static str },
-    NotAChild { id: ExecutionId },
-    LeaseExpired { at: Time },
-    LeaseRevoked { at: Time, reason: Text },
-    LeaseLost { cause: EndCause, at: Time },
-    Cancelled { at: Time, reason: Text, by: Text },
-    StaleLease { current_epoch: u64 },
-    ExecutionNotActive { public_state: PublicState, epoch: u64 },
+    Forbidden {
+        needs: &'static str,
+    },
+    NotAChild {
+        id: ExecutionId,
+    },
+    LeaseExpired {
+        at: Time,
+    },
+    LeaseRevoked {
+        at: Time,
+        reason: Text,
+    },
+    LeaseLost {
+        cause: EndCause,
+        at: Time,
+    },
+    Cancelled {
+        at: Time,
+        reason: Text,
+        by: Text,
+    },
+    StaleLease {
+        current_epoch: u64,
+    },
+    ExecutionNotActive {
+        public_state: PublicState,
+        epoch: u64,
+    },
     ExecutionNotFound,
     AttemptNotFound,
-    ExecutionTerminal { outcome: Outcome, reason: Reason, epoch: u64, attempt: Option<u32> },
-    ExecutionNotTerminal { public_state: PublicState, previous: Option<(Outcome, Option<u32>)> },
-    NotDelayed { public_state: PublicState },
-    NotClaimable { public_state: PublicState },
-    CancelRequested { kill_in_ms: Option<u64> },
-    IdempotencyMismatch { existing: Option<ExecutionId> },
-    ReplayLimit { max: u32 },
+    DeadLetterNotFound,
+    ExecutionTerminal {
+        outcome: Outcome,
+        reason: Reason,
+        epoch: u64,
+        attempt: Option<u32>,
+    },
+    ExecutionNotTerminal {
+        public_state: PublicState,
+        previous: Option<(Outcome, Option<u32>)>,
+    },
+    NotDelayed {
+        public_state: PublicState,
+    },
+    NotClaimable {
+        public_state: PublicState,
+    },
+    CancelRequested {
+        kill_in_ms: Option<u64>,
+    },
+    IdempotencyMismatch {
+        existing: Option<ExecutionId>,
+    },
+    ReplayLimit {
+        max: u32,
+    },
     InvalidCursor,
-    Busy { retry_after_ms: u64 },
+    Busy {
+        retry_after_ms: u64,
+    },
     /// The store could not be reached, or did not say whether the command happened.
-    Unavailable { retry_after_ms: u64, outcome_unknown: bool },
+    Unavailable {
+        retry_after_ms: u64,
+        outcome_unknown: bool,
+    },
     /// A broken invariant or a damaged record; never caused by what a caller sent.
-    Internal { what: Text },
+    Internal {
+        what: Text,
+    },
 }
 
 /// What a client does about a rejection.
@@ -79,7 +140,7 @@ impl Rejection {
             Self::StaleLease { .. } => "stale_lease",
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
-            Self::AttemptNotFound => "not_found",
+            Self::AttemptNotFound | Self::DeadLetterNotFound => "not_found",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -113,6 +174,7 @@ impl Rejection {
             | Self::ExecutionNotActive { .. } => Class::Stop,
             Self::ExecutionNotFound
             | Self::AttemptNotFound
+            | Self::DeadLetterNotFound
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
             | Self::NotDelayed { .. }
@@ -162,6 +224,7 @@ impl fmt::Display for Rejection {
             }
             Self::ExecutionNotFound => write!(f, "there is no such execution in this namespace"),
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
+            Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
             }

@@ -23,22 +23,73 @@ pub struct Event {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fact {
-    Submitted { public_state: PublicState, priority: u32, start_at: Option<Time>, deadline_at: Option<Time> },
-    Claimed { worker: Text, instance: Text, attempt: u32, kind: AttemptKind, resumed: bool, expires_at: Time, waited_ms: u64 },
-    Delayed { until: Time, why: Why },
-    WaitingChildren { waiting: u32, needed: u32 },
-    RetryScheduled { category: Text, message: Text, retry_at: Time, retries_left: u32 },
-    LeaseLost { worker: Text, cause: EndCause, reclaims: u32, not_before: Option<Time> },
-    Revoked { worker: Text, cause: EndCause, reason: Text },
-    Held { reason: Text },
+    Submitted {
+        public_state: PublicState,
+        priority: u32,
+        start_at: Option<Time>,
+        deadline_at: Option<Time>,
+    },
+    Claimed {
+        worker: Text,
+        instance: Text,
+        attempt: u32,
+        kind: AttemptKind,
+        resumed: bool,
+        expires_at: Time,
+        waited_ms: u64,
+    },
+    Delayed {
+        until: Time,
+        why: Why,
+    },
+    WaitingChildren {
+        waiting: u32,
+        needed: u32,
+    },
+    RetryScheduled {
+        category: Text,
+        message: Text,
+        retry_at: Time,
+        retries_left: u32,
+    },
+    LeaseLost {
+        worker: Text,
+        cause: EndCause,
+        reclaims: u32,
+        not_before: Option<Time>,
+    },
+    Revoked {
+        worker: Text,
+        cause: EndCause,
+        reason: Text,
+    },
+    Held {
+        reason: Text,
+    },
     Released,
-    HoldPlaced { hold: Text },
-    HoldLifted { hold: Text },
-    CancelRequested { reason: Text, kill_at: Option<Time> },
-    PriorityChanged { old: u32, new: u32 },
-    Rescheduled { old: Time, new: Time },
+    HoldPlaced {
+        hold: Text,
+    },
+    HoldLifted {
+        hold: Text,
+    },
+    CancelRequested {
+        reason: Text,
+        kill_at: Option<Time>,
+    },
+    PriorityChanged {
+        old: u32,
+        new: u32,
+    },
+    Rescheduled {
+        old: Time,
+        new: Time,
+    },
     TagsChanged,
-    Replayed { replays: u32, reason: Text },
+    Replayed {
+        replays: u32,
+        reason: Text,
+    },
     Finished {
         outcome: Outcome,
         reason: Reason,
@@ -51,7 +102,12 @@ pub enum Fact {
         from_state: PublicState,
     },
     Purged,
-    ScannerParked { scanner: Text, timer: Timer, failures: u32, error: Text },
+    ScannerParked {
+        scanner: Text,
+        timer: Timer,
+        failures: u32,
+        error: Text,
+    },
 }
 
 impl Fact {

@@ -1,6 +1,7 @@
 //! What must hold for every execution after every commit. A command that would break one of these is refused.
 
-use crate::record::execution::{Execution, Next, State};
+use crate::execution::children;
+use crate::record::execution::{Execution, Hold, HoldKey, Next, State};
 use crate::time::Time;
 use std::fmt;
 
@@ -49,7 +50,12 @@ pub fn check(execution: &Execution, now: Time) -> Result<(), Broken> {
         State::Delayed { until, .. } => {
             hold("E10", "a delay ends after the commit that made it", *until > hot.changed_at)?
         }
-        State::Blocked { holds, .. } => hold("E9", "Blocked has a hold", !holds.is_empty())?,
+        State::Blocked { holds, .. } => {
+            hold("E9", "Blocked has a hold", !holds.is_empty())?;
+            if let Some(Hold::Children(wait)) = holds.get(HoldKey::Children) {
+                hold("E20", "a wait for children is undecided", children::verdict(wait).is_none())?;
+            }
+        }
         State::Done { at, .. } => hold("E7", "it ended by now", *at <= now)?,
         State::Ready { since, .. } => hold("E24", "ready since no later than now", *since <= now)?,
         State::Active { .. } => {}

@@ -4,22 +4,31 @@
 //! same command and the same `now` always give the same result. Stores keep what this crate produces and know none of
 //! its rules; the engine brings records and commands together.
 
-pub mod id;
-pub mod time;
-pub mod limits;
-pub mod text;
-pub mod error;
-pub mod codec;
-pub mod record;
-pub mod schema;
+pub mod apply;
 pub mod change;
+pub mod codec;
 pub mod command;
-pub mod reply;
+pub mod derive;
+pub mod digest;
+pub mod error;
 pub mod event;
-pub mod tx;
 pub mod execution;
+pub mod id;
 pub mod invariant;
+pub mod limits;
 pub mod planted;
+pub mod record;
+pub mod reply;
+pub mod schema;
+pub mod text;
+pub mod time;
+pub mod tx;
+
+#[cfg(test)]
+extern crate self as weft_core;
+#[cfg(test)]
+#[path = "../tests/kit/mod.rs"]
+mod kit;
 
 pub use error::Rejection;
 pub use id::{CommitId, ExecutionId, LeaseId, PartitionId};

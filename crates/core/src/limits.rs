@@ -69,10 +69,21 @@ pub const POINT_MS: u64 = 1_000_000_000_000;
 
 pub const PURGE_PER_COMMIT: usize = 1000;
 pub const FANOUT_PER_COMMIT: usize = 1000;
+/// Attempts that go with the execution itself; a longer history is left to a continuation.
+pub const PURGE_INLINE_MAX: usize = 16;
 pub const ACTIONS_MAX: usize = 256;
 pub const LEASE_EPISODES_MAX: usize = 64;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
 pub const LIST_LIMIT_MAX: usize = 1000;
+
+/// Failures of a scanner on one item: tries in a row, then a pause of some cycles that doubles, then it is parked.
+pub const FAIL_THRESHOLD: u32 = 3;
+pub const BACKOFF_CYCLES: u64 = 10;
+pub const BACKOFF_ROUNDS: u32 = 5;
+pub const TROUBLE_PAUSE_MAX_MS: u64 = 3_600_000;
+pub const TROUBLE_ERROR_MAX: usize = 1 << 10;
+/// How long a dead letter of an entry that belongs to no record is kept.
+pub const POISON_KEPT_MS: u64 = 30 * DAY_MS;
 
 /// What every store takes in one commit.
 pub const RECORDS_PER_COMMIT_MAX: usize = 4096;

@@ -15,21 +15,54 @@ pub enum Reply {
     Submitted(Submitted),
     Claimed(Box<Claimed>),
     Renewed(Renewed),
-    Progressed { expires_in_ms: u64 },
-    Completed { outcome: Outcome, attempt: u32, cancel_was_requested: bool, repeated: bool },
-    Failed { after: AfterFailure, repeated: bool },
-    Delayed { until_at: Time, repeated: bool },
+    Progressed {
+        expires_in_ms: u64,
+    },
+    Completed {
+        outcome: Outcome,
+        attempt: u32,
+        cancel_was_requested: bool,
+        repeated: bool,
+    },
+    Failed {
+        after: AfterFailure,
+        repeated: bool,
+    },
+    Delayed {
+        until_at: Time,
+        repeated: bool,
+    },
     Children(Children),
     Cancelled(Cancelled),
-    Rescheduled { old: Time, new: Time },
-    PriorityChanged { old: u32, new: u32, changed: bool },
+    Rescheduled {
+        old: Time,
+        new: Time,
+    },
+    PriorityChanged {
+        old: u32,
+        new: u32,
+        changed: bool,
+    },
     Tags(Arc<BTreeMap<Text, Text>>),
-    Revoked { epoch: u64, already: bool },
-    Held { changed: bool },
-    Released { changed: bool, public_state: PublicState },
-    Forced { outcome: Outcome },
+    Revoked {
+        epoch: u64,
+        already: bool,
+    },
+    Held {
+        changed: bool,
+    },
+    Released {
+        changed: bool,
+        public_state: PublicState,
+    },
+    Forced {
+        outcome: Outcome,
+    },
     Purged,
-    Replayed { public_state: PublicState, replays: u32 },
+    Replayed {
+        public_state: PublicState,
+        replays: u32,
+    },
     Expired(Expired),
     /// Tracking of a failure, removal of an entry, retry or discard of a dead letter: done.
     Noted,

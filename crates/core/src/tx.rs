@@ -22,7 +22,10 @@ pub enum Lookup<'a> {
     /// Not loaded: ask the store.
     Unknown,
     Absent,
-    Present { record: &'a Record, revision: CommitId },
+    Present {
+        record: &'a Record,
+        revision: CommitId,
+    },
     /// The store has it, but its bytes do not decode.
     Damaged(&'a DecodeError),
 }
@@ -33,6 +36,13 @@ pub trait Base {
 
     /// The children of `parent` in key order, at most `CHILDREN_SCAN_MAX + 1` of them; `None` if not loaded.
     fn children(&self, parent: ExecutionId) -> Option<Vec<ExecutionId>>;
+
+    /// The same, of those after `after` in key order.
+    fn children_after(&self, parent: ExecutionId, after: ExecutionId) -> Option<Vec<ExecutionId>> {
+        let first = self.children(parent)?;
+        let complete = first.len() <= CHILDREN_SCAN_MAX;
+        complete.then(|| first.into_iter().filter(|child| *child > after).collect())
+    }
 }
 
 /// How many children one command looks at.
@@ -43,6 +53,8 @@ pub const CHILDREN_SCAN_MAX: usize = crate::limits::FANOUT_PER_COMMIT;
 pub enum Miss {
     Record(Key, PartMask),
     Children(ExecutionId),
+    /// The children of the first after the second; asked for only where there are more than one list holds.
+    ChildrenAfter(ExecutionId, ExecutionId),
 }
 
 /// Why a command did not go through.
@@ -109,6 +121,16 @@ impl Overlay {
         &self.events
     }
 
+    /// Every record that was read or is written.
+    pub fn touched(&self) -> impl Iterator<Item = &Key> {
+        self.slots.keys().chain(self.reads.keys())
+    }
+
+    /// Children that this batch adds, by parent.
+    pub fn new_children(&self) -> &BTreeMap<ExecutionId, Vec<ExecutionId>> {
+        &self.children
+    }
+
     /// Turns the overlay into a commit, and into the records as they will be once it is applied.
     pub fn seal(self, id: CommitId, expect: Position, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
         let mut reads: Vec<(Key, Option<CommitId>)> = Vec::with_capacity(self.slots.len() + self.reads.len());
@@ -133,7 +155,9 @@ impl Overlay {
             }
             after.push((key, slot.record));
         }
-        reads.extend(self.reads.into_iter().filter(|(key, _)| !after.iter().any(|(changed, _)| changed == key)));
+        // `after` is in key order, because the slots are.
+        let changed = |key: &Key| after.binary_search_by_key(key, |(key, _)| *key).is_ok();
+        reads.extend(self.reads.into_iter().filter(|(key, _)| !changed(key)));
         let batch = Batch {
             id,
             expect,
@@ -185,7 +209,8 @@ pub struct Tx<'a> {
     events: Vec<Event>,
     children: Vec<(ExecutionId, ExecutionId)>,
     strict: bool,
-    misses: BTreeSet<Miss>,
+    missed: BTreeMap<Key, PartMask>,
+    missed_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
 }
 
 enum Pending {
@@ -262,7 +287,8 @@ impl<'a> Tx<'a> {
             events: Vec::new(),
             children: Vec::new(),
             strict: false,
-            misses: BTreeSet::new(),
+            missed: BTreeMap::new(),
+            missed_children: BTreeSet::new(),
         }
     }
 
@@ -289,10 +315,7 @@ impl<'a> Tx<'a> {
             };
         }
         match self.base.get(&key) {
-            Lookup::Unknown => {
-                self.misses.insert(Miss::Record(key, parts));
-                Err(Stop::Miss)
-            }
+            Lookup::Unknown => Err(self.miss(key, parts)),
             Lookup::Absent => {
                 self.reads.insert(key, None);
                 Ok(None)
@@ -319,8 +342,14 @@ impl<'a> Tx<'a> {
                 return Ok(Some(record));
             }
         }
-        self.misses.insert(Miss::Record(key, wanted));
-        Err(Stop::Miss)
+        Err(self.miss(key, wanted))
+    }
+
+    /// Notes what has to be loaded; several wishes for one record become one.
+    fn miss(&mut self, key: Key, parts: PartMask) -> Stop {
+        let wanted = self.missed.entry(key).or_default();
+        *wanted = wanted.with(parts);
+        Stop::Miss
     }
 
     /// The execution, or `execution_not_found`.
@@ -344,15 +373,25 @@ impl<'a> Tx<'a> {
 
     /// The children of `parent` in key order, those of this batch included.
     pub fn children(&mut self, parent: ExecutionId) -> Result<Vec<ExecutionId>, Stop> {
-        let Some(known) = self.base.children(parent) else {
-            self.misses.insert(Miss::Children(parent));
+        self.children_from(parent, None)
+    }
+
+    /// The children of `parent` after `after` in key order; at least the first `CHILDREN_SCAN_MAX + 1` of them, if there
+    /// are so many.
+    pub fn children_from(&mut self, parent: ExecutionId, after: Option<ExecutionId>) -> Result<Vec<ExecutionId>, Stop> {
+        let known = match after {
+            None => self.base.children(parent),
+            Some(after) => self.base.children_after(parent, after),
+        };
+        let Some(known) = known else {
+            self.missed_children.insert((parent, after));
             return Err(Stop::Miss);
         };
         self.strict = true;
         let mut all: BTreeSet<ExecutionId> = known.into_iter().collect();
         all.extend(self.overlay.children.get(&parent).into_iter().flatten());
         all.extend(self.children.iter().filter(|(owner, _)| *owner == parent).map(|(_, child)| *child));
-        Ok(all.into_iter().collect())
+        Ok(all.into_iter().filter(|child| after.is_none_or(|after| *child > after)).collect())
     }
 
     /// Writes a record whose id is fresh; it is not looked up, the commit proves that it was absent.
@@ -371,7 +410,15 @@ impl<'a> Tx<'a> {
 
     pub fn put_execution(&mut self, mut execution: Execution) {
         execution.hot.updated_at = self.now;
+        for letter in crate::execution::trouble::forget_disarmed(&mut execution) {
+            self.delete_blind(Key::DeadLetter(execution.id.partition(), letter));
+        }
         self.put(Record::Execution(Box::new(execution)));
+    }
+
+    /// True if the command has changed nothing so far.
+    pub fn is_unchanged(&self) -> bool {
+        self.writes.is_empty() && self.due_drops.is_empty()
     }
 
     /// Removes a record that was read.
@@ -393,8 +440,18 @@ impl<'a> Tx<'a> {
         self.events.push(event);
     }
 
+    /// The records below the batch that the command looked at.
+    pub fn read_keys(&self) -> impl Iterator<Item = &Key> {
+        self.reads.keys()
+    }
+
     pub fn misses(&self) -> impl Iterator<Item = Miss> {
-        self.misses.iter().copied()
+        let records = self.missed.iter().map(|(key, parts)| Miss::Record(*key, *parts));
+        let children = self.missed_children.iter().map(|(parent, after)| match after {
+            None => Miss::Children(*parent),
+            Some(after) => Miss::ChildrenAfter(*parent, *after),
+        });
+        records.chain(children)
     }
 
     /// Notes a record that will be needed, so that several misses are loaded together.
@@ -406,9 +463,8 @@ impl<'a> Tx<'a> {
     pub fn finish(self) -> Result<Effects, Rejection> {
         for pending in self.writes.values() {
             if let Pending::Put(Record::Execution(execution)) = pending {
-                invariant::check(execution, self.now).map_err(|broken| {
-                    Rejection::internal(format!("{}: {broken}", execution.id))
-                })?;
+                invariant::check(execution, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?;
             }
         }
         Ok(Effects {

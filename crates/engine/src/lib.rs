@@ -1,1 +1,58 @@
-//! 
+//! The engine on a node: it takes commands, runs the rules of `weft-core` on cached records, commits to a store and
+//! answers, hands work to waiting workers, and keeps every promise that depends on time.
+//!
+//! An application can embed it:
+//!
+//! ```
+//! use weft_engine::{Claim, Completion, Config, Engine, Submission};
+//! use weft_store::MemoryStore;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = || weft_core::Time::from_ms(1_700_000_000_000);
+//! let engine = Engine::open(MemoryStore::new(1, std::sync::Arc::new(clock)), Config::default()).await?;
+//! let client = engine.client("shop")?;
+//!
+//! let submitted = client.submit(Submission::new("invoice.send").input(&b"order 17"[..])).await?;
+//!
+//! let mut claimed = client.claim(Claim::new("mailer", "mailer-1").wait_ms(1_000)).await?;
+//! let work = claimed.executions.remove(0);
+//! assert_eq!(work.id, submitted.id);
+//! client.complete(Completion::of(&work).result(&b"sent"[..])).await?;
+//!
+//! let result = client.result(submitted.id, 0).await?;
+//! assert_eq!(result.bytes.as_deref(), Some(&b"sent"[..]));
+//! engine.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod client;
+pub mod config;
+mod clock;
+mod driver;
+mod engine;
+mod explain;
+
+mod hub;
+mod partition;
+mod place;
+mod reads;
+mod request;
+pub mod runtime;
+pub mod scanner;
+mod stats;
+mod store;
+
+pub use client::Client;
+pub use config::Config;
+pub use engine::{Engine, OpenError};
+pub use explain::{Explanation, Obstacle};
+pub use hub::Notice;
+pub use reads::{Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView};
+pub use request::{
+    Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, LaneMode, LaneWish, Progressing, Renewal,
+    Replaying, Submission, Tagging, Waiting,
+};
+pub use runtime::{Runtime, TokioRuntime};
+pub use stats::Stats;

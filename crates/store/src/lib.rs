@@ -4,6 +4,7 @@
 //! whether it did. It knows nothing about leases or retries: no rule of the product is behind this seam.
 
 pub mod conformance;
+pub mod differential;
 pub mod faulty;
 pub mod memory;
 pub mod merge;
@@ -31,16 +32,17 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Read, Error>> + Send;
 
     /// Entries in order, one page per range. Without a partition all of them are covered, merged in order.
-    fn scan(
-        &self,
-        partition: Option<PartitionId>,
-        scan: Scan,
-    ) -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
+    fn scan(&self, partition: Option<PartitionId>, scan: Scan)
+    -> impl Future<Output = Result<Vec<Page>, Error>> + Send;
 
     /// Applies the batch whole or not at all. Never repeats it, and never lets a client library repeat it.
+    ///
+    /// An id that arrives again after it was applied changes nothing and is answered as applied where it was; a barred
+    /// one is never applied. Drops of the due index come before the timers that the batch arms.
     fn commit(&self, partition: PartitionId, batch: Batch) -> impl Future<Output = Outcome> + Send;
 
-    /// Says whether a commit was applied, and bars it for good if it was not.
+    /// Says whether a commit was applied, and bars it for good if it was not. The first bar of an id moves `seq` on and
+    /// leaves nothing in the feed.
     fn resolve(&self, partition: PartitionId, id: CommitId) -> impl Future<Output = Result<Resolution, Error>> + Send;
 
     /// Hints from other nodes. They may be late, doubled or lost: nothing depends on them.
@@ -140,6 +142,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub partition: PartitionId,
+    /// The kind of the record as it is stored; 0 in the feed.
     pub kind: u8,
     pub place: Place,
     /// Present if parts were asked for.
@@ -166,7 +169,7 @@ pub enum Outcome {
     /// The head as this commit left it.
     Applied { head: Head },
     /// Somebody else changed a record, the clock of the partition is ahead, or the position was needed and moved.
-    /// `keys` are the records whose revision differs.
+    /// `keys` are the records whose revision differs; none if the head alone decided.
     Conflict { keys: Vec<Key>, head: Head },
     /// It did not happen and never will; trying again may help.
     NotApplied { retry_after_ms: u64, source: Arc<dyn std::error::Error + Send + Sync> },
@@ -177,7 +180,9 @@ pub enum Outcome {
 /// What `resolve` found, or made sure of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    Applied { position: Position },
+    Applied {
+        position: Position,
+    },
     /// The id is barred: it was not applied and cannot be any more.
     NotApplied,
 }

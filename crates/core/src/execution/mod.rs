@@ -1,1 +1,96 @@
-//! Every transition of an execution, one file each.
+//! Every operation on an execution, one file each, and the few pieces they share.
+//!
+//! `settle` decides where an execution that nobody owns stands, `finish` makes every end, `fence` every freshness check;
+//! no operation does any of these by other means.
+
+pub mod check;
+pub mod claim;
+pub mod settle;
+
+pub(crate) mod backoff;
+pub(crate) mod cancel;
+pub(crate) mod change_priority;
+pub(crate) mod children;
+pub(crate) mod complete;
+pub(crate) mod delay;
+pub(crate) mod end_lease;
+pub(crate) mod expire;
+pub(crate) mod fail;
+pub(crate) mod fence;
+pub(crate) mod finish;
+pub(crate) mod force_complete;
+pub(crate) mod force_fail;
+pub(crate) mod hold;
+pub(crate) mod policy;
+pub(crate) mod progress;
+pub(crate) mod purge;
+pub(crate) mod release;
+pub(crate) mod renew;
+pub(crate) mod replay;
+pub(crate) mod reschedule;
+pub(crate) mod revoke;
+pub(crate) mod set_tags;
+pub(crate) mod submit;
+pub(crate) mod trouble;
+pub(crate) mod wait_children;
+pub(crate) mod when;
+
+use crate::command::Principal;
+use crate::error::Rejection;
+use crate::event::{Event, Fact};
+use crate::id::ExecutionId;
+use crate::record::Execution;
+use crate::record::execution::{Action, State};
+use crate::schema::{PartMask, execution as schema};
+use crate::text::Text;
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+
+/// What the verbs of clients and operators load: they add to the history.
+const WITH_ACTIONS: PartMask = PartMask::of(schema::ACTIONS);
+
+/// The execution, if the caller may see it. One of another namespace answers like one that is not there.
+fn visible(tx: &mut Tx<'_>, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Stop> {
+    let execution = tx.execution(id, parts)?;
+    if *execution.spec.namespace != *who.namespace && !who.is_engine() {
+        return Err(Rejection::ExecutionNotFound.into());
+    }
+    Ok(execution)
+}
+
+/// The refusal for an execution that has ended.
+fn terminal(execution: &Execution) -> Option<Rejection> {
+    match &execution.hot.state {
+        State::Done { outcome, reason, attempt, .. } => Some(Rejection::ExecutionTerminal {
+            outcome: *outcome,
+            reason: *reason,
+            epoch: execution.hot.epoch,
+            attempt: *attempt,
+        }),
+        _ => None,
+    }
+}
+
+fn refuse_done(execution: &Execution) -> Result<(), Rejection> {
+    terminal(execution).map_or(Ok(()), Err)
+}
+
+fn emit(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact) {
+    let spec = &execution.spec;
+    tx.emit(Event {
+        at: tx.now(),
+        execution: execution.id,
+        namespace: spec.namespace.clone(),
+        lane: spec.lane.clone(),
+        kind: spec.kind.clone(),
+        epoch: execution.hot.epoch,
+        by: by.clone(),
+        fact,
+    });
+}
+
+/// Adds what a client or operator did to the history.
+fn note(execution: &mut Execution, verb: &str, who: &Principal, reason: &Text, now: Time) {
+    let epoch = execution.hot.epoch;
+    execution.push_action(Action { at: now, epoch, verb: verb.into(), by: who.name.clone(), reason: reason.clone() });
+}

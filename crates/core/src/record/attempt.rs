@@ -160,6 +160,11 @@ impl Attempt {
         self.result.loaded().expect("attempt: result was asked for").as_ref()
     }
 
+    /// The size of the result, if it is in memory and there is one.
+    pub fn result_bytes(&self) -> Option<u32> {
+        self.result.loaded().and_then(|result| result.as_ref().map(|bytes| bytes.len() as u32))
+    }
+
     pub fn set_result(&mut self, result: Option<Bytes>, content_type: Option<Text>) {
         self.result = Lazy::Loaded(result);
         self.content_type = content_type;
@@ -171,6 +176,15 @@ impl Attempt {
 
     pub fn set_detail(&mut self, detail: Option<Bytes>) {
         self.detail = Lazy::Loaded(detail);
+    }
+
+    /// Says that a payload nobody gave is absent, not merely unknown: an open attempt has none until its last commit.
+    pub fn seal(&mut self) {
+        for payload in [&mut self.result, &mut self.detail] {
+            if payload.loaded().is_none() {
+                *payload = Lazy::Loaded(None);
+            }
+        }
     }
 
     pub fn key(&self) -> Key {

@@ -1,6 +1,7 @@
 //! The durable rest of bounded work: due at once, gone when the work is done.
 
 use super::Key;
+use super::trouble::Trouble;
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::ExecutionId;
 use crate::schema::{Due, PartMask, Timer, Value};
@@ -45,6 +46,8 @@ pub struct Body {
     pub namespace: Text,
     pub created_at: Time,
     pub rest: Rest,
+    /// Failures of scanners on this work.
+    pub trouble: Option<Trouble>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +79,11 @@ impl Continuation {
     }
 
     pub fn due(&self) -> Vec<Due> {
-        vec![Due { timer: self.work().timer(), at: self.body.created_at }]
+        let due = vec![Due { timer: self.work().timer(), at: self.body.created_at }];
+        match &self.body.trouble {
+            None => due,
+            Some(trouble) => trouble.apply(due),
+        }
     }
 
     pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {

@@ -3,6 +3,7 @@
 use super::Key;
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
+use crate::record::execution::PublicState;
 use crate::reply::Reply;
 use crate::schema::{Due, PartMask, Timer, Value};
 use crate::text::Text;
@@ -30,8 +31,8 @@ pub struct Body {
 pub enum What {
     /// The reply to a call with a request id.
     Request { reply: Reply },
-    /// An idempotency key and the one execution it stands for.
-    Key { execution: ExecutionId, purged: bool },
+    /// An idempotency key and the one execution it stands for; how that one had ended, once it is purged.
+    Key { execution: ExecutionId, purged: Option<PublicState> },
 }
 
 impl Dedup {

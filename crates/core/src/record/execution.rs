@@ -1,10 +1,14 @@
 //! The execution: what was asked for (`Spec`, written once), where it stands (`Hot`), and its payloads.
 
+pub use super::hold::*;
+pub use super::lease::*;
+pub use super::policy::*;
+
 use super::attempt::Attempt;
 use super::trouble::Trouble;
 use super::{Key, Lazy};
 use crate::codec::{self, Decode, DecodeError};
-use crate::id::{ExecutionId, LeaseId};
+use crate::id::ExecutionId;
 use crate::limits;
 use crate::schema::{Due, PartMask, Timer, Value, execution as schema};
 use crate::text::{Capabilities, Text};
@@ -37,68 +41,6 @@ pub struct Spec {
 pub enum Deadline {
     At(Time),
     InMs(u64),
-}
-
-/// Resolved at submit and frozen there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
-    pub retry: Retry,
-    /// Active time of one attempt.
-    pub attempt_timeout_ms: Option<u64>,
-    pub max_reclaims: u32,
-    pub max_replays: u32,
-    /// From the terminal commit; `None` keeps it for ever.
-    pub retention_ms: Option<u64>,
-    pub idempotency_ttl_ms: u64,
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            retry: Retry::default(),
-            attempt_timeout_ms: None,
-            max_reclaims: 100,
-            max_replays: 10,
-            retention_ms: Some(limits::RETENTION_MS_DEFAULT),
-            idempotency_ttl_ms: limits::DAY_MS,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
-    pub max_retries: u32,
-    pub backoff: Backoff,
-    pub jitter: Jitter,
-    /// Empty means every category.
-    pub retry_on: Vec<Text>,
-    /// Wins over `retry_on`.
-    pub never_on: Vec<Text>,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self {
-            max_retries: 3,
-            backoff: Backoff::Exponential { initial_ms: 1_000, max_ms: 60_000, multiplier_thousandths: 2_000 },
-            jitter: Jitter::Full,
-            retry_on: Vec::new(),
-            never_on: Vec::new(),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Backoff {
-    Exponential { initial_ms: u64, max_ms: u64, multiplier_thousandths: u32 },
-    Fixed { delay_ms: u64 },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Jitter {
-    None,
-    Equal,
-    Full,
 }
 
 /// The hot part: everything a transition changes.
@@ -154,9 +96,18 @@ pub enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Next {
     First,
-    Retry { of: u32 },
-    Reclaim { of: u32, cause: EndCause },
-    Replay { of: Option<u32>, by: Text, reason: Text },
+    Retry {
+        of: u32,
+    },
+    Reclaim {
+        of: u32,
+        cause: EndCause,
+    },
+    Replay {
+        of: Option<u32>,
+        by: Text,
+        reason: Text,
+    },
     /// Continues the paused attempt.
     Resume,
 }
@@ -180,204 +131,6 @@ impl Why {
     }
 }
 
-/// Stored reasons of its own why an execution may not run: a set, keyed by kind and id, in key order.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Holds(Vec<Hold>);
-
-impl Holds {
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = &Hold> {
-        self.0.iter()
-    }
-
-    pub fn get(&self, key: HoldKey) -> Option<&Hold> {
-        self.0.iter().find(|hold| hold.key() == key)
-    }
-
-    pub fn get_mut(&mut self, key: HoldKey) -> Option<&mut Hold> {
-        self.0.iter_mut().find(|hold| hold.key() == key)
-    }
-
-    /// Adds `hold`; false, and nothing changes, if one with its key is there.
-    pub fn insert(&mut self, hold: Hold) -> bool {
-        match self.0.binary_search_by_key(&hold.key(), Hold::key) {
-            Ok(_) => false,
-            Err(at) => {
-                self.0.insert(at, hold);
-                true
-            }
-        }
-    }
-
-    pub fn remove(&mut self, key: HoldKey) -> Option<Hold> {
-        let at = self.0.binary_search_by_key(&key, Hold::key).ok()?;
-        Some(self.0.remove(at))
-    }
-
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum HoldKey {
-    Operator,
-    Children,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Hold {
-    Operator { by: Text, reason: Text, at: Time },
-    Children(ChildrenHold),
-}
-
-impl Hold {
-    pub fn key(&self) -> HoldKey {
-        match self {
-            Hold::Operator { .. } => HoldKey::Operator,
-            Hold::Children(_) => HoldKey::Children,
-        }
-    }
-}
-
-/// The hold of `wait_children`: met once `needed` of `children` succeeded, impossible once too few are left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChildrenHold {
-    /// All children that are waited for, ended ones too.
-    pub children: Arc<[ExecutionId]>,
-    pub needed: u32,
-    pub met: u32,
-    pub unmet: u32,
-    pub timeout_at: Option<Time>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Waited {
-    pub verdict: Verdict,
-    pub children: Arc<[ExecutionId]>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Verdict {
-    Met,
-    Impossible,
-    Timeout,
-}
-
-impl Verdict {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::Impossible => "impossible",
-            Verdict::Timeout => "timeout",
-        }
-    }
-}
-
-/// A worker's right to the open attempt. (id, epoch) is the fence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    pub id: LeaseId,
-    pub epoch: u64,
-    pub worker: Text,
-    pub instance: Text,
-    pub lease_ms: u64,
-    pub acquired_at: Time,
-    pub expires_at: Time,
-    /// Digest of (namespace, instance, request id) of the claim call that took it.
-    pub claim_ref: Option<[u8; 32]>,
-}
-
-/// How the last lease ended, with what a repeated call needs to be answered alike.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastLease {
-    pub id: LeaseId,
-    pub epoch: u64,
-    pub at: Time,
-    pub end: LeaseEnd,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LeaseEnd {
-    Completed { attempt: u32, cancel_was_requested: bool },
-    Failed(AfterFailure),
-    Delayed { until: Time },
-    Children,
-    CancelledByHolder,
-    Expired,
-    WorkerDead,
-    Revoked { reason: Text },
-    Drained,
-    TimedOut,
-    Deadline,
-    Cancelled { reason: Text, by: Text },
-    Forced,
-}
-
-impl LeaseEnd {
-    pub const fn cause(&self) -> EndCause {
-        match self {
-            LeaseEnd::Completed { .. } => EndCause::Completed,
-            LeaseEnd::Failed(_) => EndCause::Failed,
-            LeaseEnd::Delayed { .. } => EndCause::Delayed,
-            LeaseEnd::Children => EndCause::Children,
-            LeaseEnd::CancelledByHolder | LeaseEnd::Cancelled { .. } => EndCause::Cancelled,
-            LeaseEnd::Expired => EndCause::Expired,
-            LeaseEnd::WorkerDead => EndCause::WorkerDead,
-            LeaseEnd::Revoked { .. } => EndCause::Revoked,
-            LeaseEnd::Drained => EndCause::Drained,
-            LeaseEnd::TimedOut => EndCause::TimedOut,
-            LeaseEnd::Deadline => EndCause::Deadline,
-            LeaseEnd::Forced => EndCause::Forced,
-        }
-    }
-}
-
-/// What became of a failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AfterFailure {
-    Retry { retry_at: Time, retries_left: u32 },
-    Ended { outcome: Outcome, reason: Reason },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum EndCause {
-    Completed,
-    Failed,
-    Delayed,
-    Children,
-    Expired,
-    Revoked,
-    WorkerDead,
-    Drained,
-    TimedOut,
-    Deadline,
-    Cancelled,
-    Forced,
-}
-
-impl EndCause {
-    pub const fn name(self) -> &'static str {
-        match self {
-            EndCause::Completed => "completed",
-            EndCause::Failed => "failed",
-            EndCause::Delayed => "delayed",
-            EndCause::Children => "children",
-            EndCause::Expired => "expired",
-            EndCause::Revoked => "revoked",
-            EndCause::WorkerDead => "worker_dead",
-            EndCause::Drained => "drained",
-            EndCause::TimedOut => "timed_out",
-            EndCause::Deadline => "deadline",
-            EndCause::Cancelled => "cancelled",
-            EndCause::Forced => "forced",
-        }
-    }
-}
-
 /// A cancel that the holder has been asked to act on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
@@ -386,6 +139,8 @@ pub struct Cancel {
     pub why: Reason,
     pub requested_at: Time,
     pub kill_at: Option<Time>,
+    /// Its children are to be cancelled with it.
+    pub cascade: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -814,10 +569,7 @@ impl Decode for Execution {
     type Id = ExecutionId;
 
     fn decode(id: ExecutionId, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Self, DecodeError> {
-        fn lazy<T>(
-            asked: bool,
-            read: impl FnOnce() -> Result<T, DecodeError>,
-        ) -> Result<Lazy<T>, DecodeError> {
+        fn lazy<T>(asked: bool, read: impl FnOnce() -> Result<T, DecodeError>) -> Result<Lazy<T>, DecodeError> {
             if asked { read().map(Lazy::Loaded) } else { Ok(Lazy::Unloaded) }
         }
         Ok(Self {

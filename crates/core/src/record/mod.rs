@@ -7,6 +7,9 @@ pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
 pub mod execution;
+pub mod hold;
+pub mod lease;
+pub mod policy;
 pub mod trouble;
 
 pub use attempt::Attempt;
@@ -201,9 +204,7 @@ impl Record {
         Ok(match key {
             Key::Execution(id) => Record::Execution(Box::new(Execution::decode(id, parts, asked)?)),
             Key::Attempt(id, index) => Record::Attempt(Box::new(Attempt::decode((id, index), parts, asked)?)),
-            Key::Dedup(partition, digest) => {
-                Record::Dedup(Box::new(Dedup::decode((partition, digest), parts, asked)?))
-            }
+            Key::Dedup(partition, digest) => Record::Dedup(Box::new(Dedup::decode((partition, digest), parts, asked)?)),
             Key::Continuation(id, work) => {
                 Record::Continuation(Box::new(Continuation::decode((id, work), parts, asked)?))
             }

@@ -4,6 +4,7 @@ use crate::schema::{Due, Timer};
 use crate::text::Text;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 /// What failed on this record, per timer.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,6 +24,8 @@ pub struct Failing {
     pub last_error: Text,
     /// Out of the due index until an operator retries or discards it.
     pub parked: bool,
+    /// The dead letter of a parked item, which goes when the item does.
+    pub letter: Option<Uuid>,
 }
 
 impl Trouble {

@@ -1,0 +1,172 @@
+//! The result of a scenario, with the field names and the order that programs rely on.
+
+use crate::process;
+use crate::target::Target;
+use serde::Serialize;
+use weft_engine::Stats;
+
+/// One measurement. A field that does not apply is null.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub scenario: &'static str,
+    pub store: String,
+    pub durability: String,
+    pub version: &'static str,
+    pub n: Option<u64>,
+    pub workers: Option<usize>,
+    pub nodes: u32,
+    pub remote: bool,
+    pub throughput_per_s: Option<f64>,
+    pub submit_per_s: Option<f64>,
+    pub drain_per_s: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p95_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub floor_per_s: Option<f64>,
+    pub floor_commit_ms: Option<f64>,
+    pub ratio_to_floor: Option<f64>,
+    pub commits: Option<u64>,
+    pub batch_mean: Option<f64>,
+    pub conflicts: Option<u64>,
+    pub store_calls: Option<u64>,
+    pub store_bytes_written: Option<u64>,
+    pub rss_mb: Option<f64>,
+    pub cpu_s: Option<f64>,
+    #[serde(flatten)]
+    pub backlog: Option<Backlog>,
+    #[serde(flatten)]
+    pub idle: Option<Idle>,
+    /// `ok`; a run whose checks fail ends with an error and has no report.
+    pub checks: &'static str,
+}
+
+/// What `backlog` adds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Backlog {
+    pub small_n: u64,
+    pub small_per_s: f64,
+    pub large_per_s: f64,
+    /// Large over small.
+    pub ratio: f64,
+    pub rss_peak_mb: Option<f64>,
+}
+
+/// What `idle` adds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Idle {
+    pub seconds: f64,
+    pub store_calls_per_s: f64,
+    pub cpu_percent: Option<f64>,
+}
+
+impl Report {
+    /// The names of all fields, in their order.
+    pub const FIELDS: [&'static str; 33] = [
+        "scenario",
+        "store",
+        "durability",
+        "version",
+        "n",
+        "workers",
+        "nodes",
+        "remote",
+        "throughput_per_s",
+        "submit_per_s",
+        "drain_per_s",
+        "p50_ms",
+        "p95_ms",
+        "p99_ms",
+        "floor_per_s",
+        "floor_commit_ms",
+        "ratio_to_floor",
+        "commits",
+        "batch_mean",
+        "conflicts",
+        "store_calls",
+        "store_bytes_written",
+        "rss_mb",
+        "cpu_s",
+        "small_n",
+        "small_per_s",
+        "large_per_s",
+        "ratio",
+        "rss_peak_mb",
+        "seconds",
+        "store_calls_per_s",
+        "cpu_percent",
+        "checks",
+    ];
+
+    pub(crate) fn new(scenario: &'static str, target: &impl Target) -> Self {
+        Self {
+            scenario,
+            store: target.store(),
+            durability: target.durability(),
+            version: env!("CARGO_PKG_VERSION"),
+            n: None,
+            workers: None,
+            nodes: 1,
+            remote: false,
+            throughput_per_s: None,
+            submit_per_s: None,
+            drain_per_s: None,
+            p50_ms: None,
+            p95_ms: None,
+            p99_ms: None,
+            floor_per_s: None,
+            floor_commit_ms: None,
+            ratio_to_floor: None,
+            commits: None,
+            batch_mean: None,
+            conflicts: None,
+            store_calls: None,
+            store_bytes_written: None,
+            rss_mb: process::rss_mb().map(rounded),
+            cpu_s: None,
+            backlog: None,
+            idle: None,
+            checks: "ok",
+        }
+    }
+
+    /// What the engine did for its store during the run.
+    pub(crate) fn count(&mut self, stats: Stats) {
+        self.commits = Some(stats.commits);
+        self.batch_mean = (stats.commits > 0).then(|| rounded(stats.commands as f64 / stats.commits as f64));
+        self.conflicts = Some(stats.conflicts);
+        self.store_calls = Some(stats.store_calls());
+        self.store_bytes_written = Some(stats.bytes_written);
+    }
+}
+
+/// Three digits behind the point are more than any of these measurements is good for.
+pub(crate) fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+/// The value below which a share `q` of the sorted values lies.
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(0.0)
+}
+
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_pick_values_that_occurred() {
+        let sorted: Vec<f64> = (1..=101).map(f64::from).collect();
+        assert_eq!(quantile(&sorted, 0.5), 51.0);
+        assert_eq!(quantile(&sorted, 0.99), 100.0);
+        assert_eq!(quantile(&sorted, 1.0), 101.0);
+        assert_eq!(quantile(&[], 0.5), 0.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+    }
+}

@@ -1,0 +1,77 @@
+//! The scenarios, one per file, and their names.
+
+mod backlog;
+mod floor;
+mod idle;
+mod latency;
+mod lifecycle;
+
+use crate::options::Options;
+use crate::report::Report;
+use crate::target::Target;
+use crate::watch::Watch;
+use anyhow::Result;
+use std::sync::Arc;
+
+/// How often each side is measured; the best counts, because noise only ever slows down.
+const ROUNDS: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    Floor,
+    Lifecycle,
+    Latency,
+    Backlog,
+    Idle,
+}
+
+impl Scenario {
+    pub const ALL: [Scenario; 5] =
+        [Scenario::Floor, Scenario::Lifecycle, Scenario::Latency, Scenario::Backlog, Scenario::Idle];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scenario::Floor => "floor",
+            Scenario::Lifecycle => "lifecycle",
+            Scenario::Latency => "latency",
+            Scenario::Backlog => "backlog",
+            Scenario::Idle => "idle",
+        }
+    }
+
+    /// The options that have an effect on it.
+    pub const fn options(self) -> &'static [&'static str] {
+        match self {
+            Scenario::Floor => &["--n", "--payload"],
+            Scenario::Lifecycle | Scenario::Backlog => &["--n", "--workers", "--payload"],
+            Scenario::Latency => &["--n", "--payload"],
+            Scenario::Idle => &["--seconds"],
+        }
+    }
+
+    /// The smallest `n` that says anything.
+    pub(crate) const fn n_min(self) -> u64 {
+        match self {
+            Scenario::Latency => 10,
+            Scenario::Backlog => 20_000,
+            Scenario::Floor | Scenario::Lifecycle | Scenario::Idle => 1,
+        }
+    }
+}
+
+/// Measures one scenario. An error is a failed check, or a store that could not be opened.
+pub async fn run(
+    scenario: Scenario,
+    target: &impl Target,
+    options: &Options,
+    watch: Arc<dyn Watch>,
+) -> Result<Report> {
+    options.check(scenario)?;
+    match scenario {
+        Scenario::Floor => floor::run(target, options, &*watch),
+        Scenario::Lifecycle => lifecycle::run(target, options, watch).await,
+        Scenario::Latency => latency::run(target, options, &*watch).await,
+        Scenario::Backlog => backlog::run(target, options, watch).await,
+        Scenario::Idle => idle::run(target, options, &*watch).await,
+    }
+}

@@ -1,0 +1,187 @@
+//! What people see: colours, tables, lines. Data goes to stdout, talk to stderr.
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::Duration;
+use weft_bench::Watch;
+
+/// Paints text, or leaves it as it is.
+#[derive(Clone, Copy)]
+pub struct Paint(bool);
+
+macro_rules! paints {
+    ($($name:ident = $code:literal),*) => {
+        $(pub fn $name(self, text: &str) -> String {
+            if self.0 { format!(concat!("\x1b[", $code, "m{}\x1b[0m"), text) } else { text.to_owned() }
+        })*
+    };
+}
+
+impl Paint {
+    paints!(red = "31", green = "32", yellow = "33", blue = "36", dim = "2", bold = "1");
+}
+
+/// Where colours may go: each output is judged for itself.
+#[derive(Clone, Copy)]
+pub struct Colour {
+    pub out: Paint,
+    pub err: Paint,
+}
+
+impl Colour {
+    /// Only on a terminal that can show them, and only if nobody said no.
+    pub fn choose(refused: bool) -> Self {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let allowed = !refused && !set("NO_COLOR") && !dumb;
+        Self { out: Paint(allowed && io::stdout().is_terminal()), err: Paint(allowed && io::stderr().is_terminal()) }
+    }
+}
+
+/// Progress is drawn only where somebody watches.
+pub fn draws_progress() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Talks to the person: one line to stderr.
+pub fn say(line: &str) {
+    // Nobody can be told that stderr is closed.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Writes data: text to stdout, with a line end.
+pub fn put(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    Ok(out.flush()?)
+}
+
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Warnings and errors of the engine go to stderr, with their fields.
+pub fn log_to_stderr() {
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+}
+
+/// Rows under a heading, columns as wide as they need to be; all but the first are aligned to the right.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub fn new(heading: &[&str]) -> Self {
+        Self { rows: vec![heading.iter().map(|&title| title.to_owned()).collect()] }
+    }
+
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    pub fn render(&self, paint: Paint) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut lines = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            });
+            let line = cells.collect::<Vec<_>>().join("  ").trim_end().to_owned();
+            lines.push(if at == 0 { paint.bold(&line) } else { line });
+        }
+        lines.join("\n")
+    }
+}
+
+/// The progress of one run after the other, as a bar that goes away when it is done.
+pub struct Bars {
+    multi: MultiProgress,
+    current: Mutex<Option<ProgressBar>>,
+    bar_style: ProgressStyle,
+    spinner_style: ProgressStyle,
+}
+
+impl Bars {
+    pub fn new(colour: Colour) -> Self {
+        let template = match colour.err.0 {
+            true => "{msg:28} {bar:32.cyan} {percent:>3} %  {per_sec:>14}  {elapsed}",
+            false => "{msg:28} {bar:32} {percent:>3} %  {per_sec:>14}  {elapsed}",
+        };
+        let style = |template| ProgressStyle::with_template(template).expect("terminal: the template is well formed");
+        Self {
+            multi: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)),
+            current: Mutex::new(None),
+            bar_style: style(template).progress_chars("█▓░"),
+            spinner_style: style("{msg:28} …"),
+        }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
+        self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Watch for Bars {
+    fn begin(&self, what: &str, total: u64) {
+        let bar = match total {
+            0 => ProgressBar::new_spinner().with_style(self.spinner_style.clone()),
+            _ => ProgressBar::new(total).with_style(self.bar_style.clone()),
+        };
+        let bar = self.multi.add(bar.with_message(what.to_owned()));
+        // Drawn once now; a thread that ticks would be measured with the rest.
+        bar.tick();
+        *self.current() = Some(bar);
+    }
+
+    fn advance(&self, by: u64) {
+        if let Some(bar) = &*self.current() {
+            bar.inc(by);
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = self.current().take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A duration as people read it.
+pub fn readable_time(time: Duration) -> String {
+    let ms = time.as_millis();
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", time.as_secs_f64()),
+        _ => format!("{}m {}s", ms / 60_000, ms / 1_000 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_aligns_its_columns_and_has_no_codes_without_colour() {
+        let mut table = Table::new(&["kind", "n"]);
+        table.row(vec!["mail".into(), "12".into()]);
+        table.row(vec!["x".into(), "3".into()]);
+        assert_eq!(table.render(Paint(false)), "kind   n\nmail  12\nx      3");
+        assert!(table.render(Paint(true)).starts_with("\x1b[1mkind"));
+    }
+
+    #[test]
+    fn times_read_well() {
+        let read = |ms| readable_time(Duration::from_millis(ms));
+        assert_eq!([read(7), read(1_250), read(252_000)], ["7 ms", "1.2 s", "4m 12s"]);
+    }
+}

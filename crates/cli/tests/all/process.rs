@@ -1,0 +1,82 @@
+//! Running the binary, and waiting for what it prints.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+/// Far longer than anything here takes: who waits so long has found a fault.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub fn weft(args: &[&str]) -> Output {
+    command(args).output().unwrap()
+}
+
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The standard output of a run that must have gone well.
+pub fn stdout(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A process whose lines are read as they come.
+pub struct Running {
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Running {
+    /// Follows what it prints to stdout.
+    pub fn out(args: &[&str]) -> Self {
+        let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let lines = follow(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Follows what it prints to stderr.
+    pub fn err(args: &[&str]) -> Self {
+        let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = follow(child.stderr.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Waits for a line that `wanted` accepts; fails loudly if none comes.
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) if wanted(&line) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("no line with {what}: {error}"),
+            }
+        }
+    }
+
+    /// Ends it with SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn follow(stream: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        // The last line of a killed process may be cut; nobody waits for it.
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if tell.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    told
+}

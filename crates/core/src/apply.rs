@@ -1,0 +1,284 @@
+//! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
+
+use crate::command::{Call, Command, Principal, Scopes};
+use crate::digest;
+use crate::error::Rejection;
+use crate::execution::*;
+use crate::id::PartitionId;
+use crate::limits::Limits;
+use crate::record::dedup::{Body, What};
+use crate::record::{Dedup, Key, Record};
+use crate::reply::{Children, Reply};
+use crate::schema::PartMask;
+use crate::text::check_key;
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+
+/// Runs one call. After an error the transaction must be dropped: a refusal changes nothing, and after a miss the call
+/// runs again from the start once `Tx::misses` are loaded.
+pub fn apply(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+    may(&call.principal, &call.command)?;
+    validate(&call.command, tx.limits(), tx.now())?;
+    match (&call.request_id, place(&call.command)) {
+        (Some(request_id), Some(partition)) => once(tx, call, request_id, partition),
+        _ => run(tx, call),
+    }
+}
+
+/// Whether the caller has a scope that the verb needs.
+fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
+    let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
+    let scopes = who.scopes;
+    match command {
+        Command::Submit(cmd) if cmd.parent.is_some() => scopes.need(submit.with(work), "submit"),
+        Command::Submit(_) | Command::Reschedule(_) => scopes.need(submit, "submit"),
+        Command::Claim(_)
+        | Command::Renew(_)
+        | Command::Progress(_)
+        | Command::Complete(_)
+        | Command::Fail(_)
+        | Command::Delay(_)
+        | Command::WaitChildren(_) => scopes.need(work, "work"),
+        Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
+        Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit),
+        Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
+        Command::Revoke(_)
+        | Command::Hold(_)
+        | Command::Release(_)
+        | Command::ForceComplete(_)
+        | Command::ForceFail(_)
+        | Command::Purge(_)
+        | Command::RetryParked(_)
+        | Command::DiscardParked(_) => scopes.need(operate, "operate"),
+        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) => scopes.need(Scopes::ENGINE, "engine"),
+    }
+}
+
+/// Verbs that a worker calls with its fence and others without one.
+fn fenced_or(scopes: Scopes, fenced: bool, others: Scopes) -> Result<(), Rejection> {
+    match fenced {
+        true => scopes.need(Scopes::WORK, "work"),
+        false if scopes.any(others) => Ok(()),
+        false if scopes.any(Scopes::WORK) => Err(Rejection::FenceRequired),
+        false => scopes.need(others, "submit"),
+    }
+}
+
+/// Shape and size, before anything is read.
+fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
+    match command {
+        Command::Submit(cmd) => submit::validate(cmd, limits, now),
+        Command::Claim(cmd) => claim::validate(cmd),
+        Command::Renew(cmd) => renew::validate(cmd),
+        Command::Progress(cmd) => progress::validate(cmd, limits),
+        Command::Complete(cmd) => complete::validate(cmd, limits),
+        Command::Fail(cmd) => fail::validate(cmd),
+        Command::Delay(cmd) => delay::validate(cmd, limits, now),
+        Command::WaitChildren(cmd) => wait_children::validate(cmd, limits),
+        Command::Cancel(cmd) => cancel::validate(cmd),
+        Command::Reschedule(cmd) => reschedule::validate(cmd, now),
+        Command::ChangePriority(cmd) => change_priority::validate(cmd),
+        Command::SetTags(cmd) => set_tags::validate(cmd),
+        Command::Revoke(cmd) => revoke::validate(cmd),
+        Command::Hold(cmd) => hold::validate(cmd),
+        Command::ForceComplete(cmd) => force_complete::validate(cmd, limits),
+        Command::ForceFail(cmd) => force_fail::validate(cmd),
+        Command::Replay(cmd) => replay::validate(cmd, now),
+        Command::DiscardParked(cmd) => trouble::validate_discard(cmd),
+        Command::Release(_)
+        | Command::Purge(_)
+        | Command::Expire(_)
+        | Command::RecordTrouble(_)
+        | Command::DropEntry(_)
+        | Command::RetryParked(_) => Ok(()),
+    }
+}
+
+fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+    let who = &call.principal;
+    match &call.command {
+        Command::Submit(cmd) => submit::submit(tx, who, cmd),
+        Command::Claim(cmd) => claim::claim(tx, who, cmd),
+        Command::Renew(cmd) => renew::renew(tx, who, cmd),
+        Command::Progress(cmd) => progress::progress(tx, who, cmd),
+        Command::Complete(cmd) => complete::complete(tx, who, cmd),
+        Command::Fail(cmd) => fail::fail(tx, who, cmd),
+        Command::Delay(cmd) => delay::delay(tx, who, cmd),
+        Command::WaitChildren(cmd) => wait_children::wait_children(tx, who, cmd),
+        Command::Cancel(cmd) => cancel::cancel(tx, who, cmd),
+        Command::Reschedule(cmd) => reschedule::reschedule(tx, who, cmd),
+        Command::ChangePriority(cmd) => change_priority::change_priority(tx, who, cmd),
+        Command::SetTags(cmd) => set_tags::set_tags(tx, who, cmd),
+        Command::Revoke(cmd) => revoke::revoke(tx, who, cmd),
+        Command::Hold(cmd) => hold::hold(tx, who, cmd),
+        Command::Release(cmd) => release::release(tx, who, cmd),
+        Command::ForceComplete(cmd) => force_complete::force_complete(tx, who, cmd),
+        Command::ForceFail(cmd) => force_fail::force_fail(tx, who, cmd),
+        Command::Purge(cmd) => purge::purge(tx, who, cmd),
+        Command::Replay(cmd) => replay::replay(tx, who, cmd),
+        Command::Expire(cmd) => expire::expire(tx, who, cmd),
+        Command::RecordTrouble(cmd) => trouble::record_trouble(tx, who, cmd),
+        Command::DropEntry(cmd) => trouble::drop_entry(tx, cmd),
+        Command::RetryParked(cmd) => trouble::retry_parked(tx, who, cmd),
+        Command::DiscardParked(cmd) => trouble::discard_parked(tx, who, cmd),
+    }
+}
+
+/// The partition in which a reply is kept; `None` for commands that keep none: the engine's own, and claims, whose
+/// repeats the leases themselves answer.
+fn place(command: &Command) -> Option<PartitionId> {
+    Some(match command {
+        Command::RetryParked(cmd) => cmd.partition,
+        Command::DiscardParked(cmd) => cmd.partition,
+        Command::Claim(_) | Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) => return None,
+        _ => record(command)?.partition(),
+    })
+}
+
+/// The record that the command is about.
+fn record(command: &Command) -> Option<Key> {
+    let id = match command {
+        Command::Submit(cmd) => cmd.id?,
+        Command::Claim(cmd) => cmd.id,
+        Command::Renew(cmd) => cmd.id,
+        Command::Progress(cmd) => cmd.id,
+        Command::Complete(cmd) => cmd.id,
+        Command::Fail(cmd) => cmd.id,
+        Command::Delay(cmd) => cmd.id,
+        Command::WaitChildren(cmd) => cmd.id,
+        Command::Cancel(cmd) => cmd.id,
+        Command::Reschedule(cmd) => cmd.id,
+        Command::ChangePriority(cmd) => cmd.id,
+        Command::SetTags(cmd) => cmd.id,
+        Command::Revoke(cmd) => cmd.id,
+        Command::Hold(cmd) => cmd.id,
+        Command::Release(cmd) => cmd.id,
+        Command::ForceComplete(cmd) => cmd.id,
+        Command::ForceFail(cmd) => cmd.id,
+        Command::Purge(cmd) => cmd.id,
+        Command::Replay(cmd) => cmd.id,
+        Command::Expire(cmd) => return cmd.key,
+        Command::RecordTrouble(cmd) => return cmd.key,
+        Command::DropEntry(_) | Command::RetryParked(_) | Command::DiscardParked(_) => return None,
+    };
+    Some(Key::Execution(id))
+}
+
+/// Runs the call unless its request id was seen: then the first reply, or a refusal if the body differs. A reply is
+/// kept in the commit that makes it true; refusals are not kept.
+fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId) -> Result<Reply, Stop> {
+    check_key("request_id", request_id)?;
+    let who = &call.principal;
+    let verb = call.command.verb();
+    let digest = digest::request(&who.namespace, &who.name, verb, request_id);
+    let key = Key::Dedup(partition, digest);
+    if tx.prefetch(key, PartMask::NONE) {
+        // The rest of what is missing is found by running on; it is loaded together with the kept reply.
+        if !matches!(call.command, Command::Submit(_)) {
+            record(&call.command).map(|record| tx.prefetch(record, PartMask::NONE));
+        }
+        return Err(Stop::Miss);
+    }
+    let fingerprint = digest::fingerprint(&call.command);
+    if let Some(Record::Dedup(dedup)) = tx.get(key, PartMask::NONE)?
+        && let What::Request { reply } = dedup.body.what
+        && dedup.body.expires_at.is_none_or(|at| at > tx.now())
+    {
+        if dedup.body.fingerprint != fingerprint {
+            return Err(Rejection::IdempotencyMismatch { existing: None }.into());
+        }
+        return Ok(repeated(reply));
+    }
+    let reply = run(tx, call)?;
+    if !is_repeat(&reply) {
+        let expires_at = Some(tx.now() + tx.limits().request_ttl_ms);
+        let what = What::Request { reply: reply.clone() };
+        let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at };
+        tx.put(Record::Dedup(Box::new(Dedup { partition, digest, body })));
+    }
+    Ok(reply)
+}
+
+/// The same reply, marked where it can be.
+fn repeated(mut reply: Reply) -> Reply {
+    match &mut reply {
+        Reply::Completed { repeated, .. }
+        | Reply::Failed { repeated, .. }
+        | Reply::Delayed { repeated, .. }
+        | Reply::Children(Children::Waiting { repeated, .. }) => *repeated = true,
+        _ => {}
+    }
+    reply
+}
+
+/// True for the answer to a repeated fenced call, which writes nothing.
+fn is_repeat(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::Completed { repeated: true, .. }
+            | Reply::Failed { repeated: true, .. }
+            | Reply::Delayed { repeated: true, .. }
+            | Reply::Children(Children::Waiting { repeated: true, .. })
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Cancel, SetTags};
+    use crate::kit::World;
+    use crate::kit::calls::*;
+
+    #[test]
+    fn ex_10_scope_is_asked_for_before_anything_else() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let held = fence(&world.claim(id));
+        let tags = |fence| Command::SetTags(SetTags { id, fence, set: Default::default(), remove: Vec::new() });
+        let cancelling = |fence| Command::Cancel(Cancel { fence, ..cancel(id) });
+        let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
+        let cases = [
+            (submit, renew(id, held), "forbidden"),
+            (work, hold(id), "forbidden"),
+            (submit, hold(id), "forbidden"),
+            (operate, tags(None), "forbidden"),
+            (work, tags(None), "fence_required"),
+            (work, cancelling(None), "fence_required"),
+            (submit, cancelling(Some(held)), "forbidden"),
+            (Scopes::NONE, cancelling(None), "forbidden"),
+            (operate, Command::Submit(Box::new(crate::kit::calls::submit())), "forbidden"),
+            (Scopes::ENGINE, hold(id), "forbidden"),
+        ];
+        for (scopes, command, code) in cases {
+            let principal = Principal { scopes, ..ann() };
+            let refused = world.call(&Call { principal, request_id: None, command });
+            assert_eq!(refused.unwrap_err().code(), code);
+        }
+    }
+
+    #[test]
+    fn ex_76_a_request_id_belongs_to_principal_and_verb() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let with = |name: &str, command| Call {
+            principal: Principal::all("shop", name),
+            request_id: Some("same".into()),
+            command,
+        };
+        assert_eq!(world.call(&with("ann", hold(id))), Ok(Reply::Held { changed: true }));
+        assert_eq!(world.call(&with("ann", hold(id))), Ok(Reply::Held { changed: true }));
+        assert_eq!(world.call(&with("bob", hold(id))), Ok(Reply::Held { changed: false }));
+        let empty = Call { request_id: Some(bytes::Bytes::new()), ..with("ann", hold(id)) };
+        assert_eq!(world.call(&empty).unwrap_err().code(), "invalid_argument");
+    }
+
+    #[test]
+    fn ex_76_a_kept_reply_is_forgotten_in_its_time() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let call = Call { principal: ann(), request_id: Some("r".into()), command: hold(id) };
+        assert_eq!(world.call(&call), Ok(Reply::Held { changed: true }));
+        world.at(Limits::default().request_ttl_ms);
+        assert_eq!(world.call(&call), Ok(Reply::Held { changed: false }), "though nobody has removed it yet");
+    }
+}

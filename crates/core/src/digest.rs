@@ -1,0 +1,48 @@
+//! Stable hashes: keys of dedup records and fingerprints of bodies. Parts are length-prefixed, so that namespace "a"
+//! with key "b:c" never meets "a:b" with "c".
+
+use crate::id::ExecutionId;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 over the parts, each after its length.
+pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// The name of an idempotency binding: unique to the parent for a child, to the namespace for all others.
+pub fn idempotency(namespace: &str, parent: Option<ExecutionId>, key: &[u8]) -> [u8; 32] {
+    match parent {
+        Some(parent) => digest(&[b"key of child", namespace.as_bytes(), parent.uuid().as_bytes(), key]),
+        None => digest(&[b"key", namespace.as_bytes(), key]),
+    }
+}
+
+/// The name of a kept reply.
+pub fn request(namespace: &str, principal: &str, verb: &str, request_id: &[u8]) -> [u8; 32] {
+    digest(&[b"request", namespace.as_bytes(), principal.as_bytes(), verb.as_bytes(), request_id])
+}
+
+/// What two equal bodies have in common.
+pub fn fingerprint<T: Serialize>(body: &T) -> [u8; 32] {
+    let bytes = postcard::to_extend(body, Vec::new()).expect("digest: commands hold nothing that postcard refuses");
+    Sha256::digest(&bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ex_27_parts_do_not_run_into_each_other() {
+        assert_ne!(digest(&[b"a", b"b:c"]), digest(&[b"a:b", b"c"]));
+        assert_ne!(digest(&[b"ab", b""]), digest(&[b"a", b"b"]));
+        assert_ne!(digest(&[b"a"]), digest(&[b"a", b""]));
+        assert_ne!(idempotency("a", None, b"b"), request("a", "b", "", b""));
+    }
+}

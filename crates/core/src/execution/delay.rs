@@ -1,0 +1,54 @@
+//! Delaying: the holder pauses its attempt until a time. With a zero delay it hands the work back at no cost.
+
+use super::fence::{self, Verb};
+use super::progress::{save_checkpoint, validate_checkpoint};
+use super::settle::{self, Requeue};
+use super::{emit, visible, when};
+use crate::command::{Delay, Principal};
+use crate::error::Rejection;
+use crate::event::Fact;
+use crate::limits::Limits;
+use crate::record::Execution;
+use crate::record::attempt::AttemptState;
+use crate::record::execution::{LeaseEnd, Next, State, Why};
+use crate::reply::Reply;
+use crate::schema::PartMask;
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+
+pub fn validate(cmd: &Delay, limits: &Limits, now: Time) -> Result<(), Rejection> {
+    when::validate("until", cmd.until, now)?;
+    validate_checkpoint(&cmd.checkpoint, limits)
+}
+
+pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Stop> {
+    let now = tx.now();
+    let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
+    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Delay, now)? {
+        return Ok(reply);
+    }
+    refuse_if_cancelling(&execution, now)?;
+    save_checkpoint(&mut execution, &cmd.checkpoint, now);
+    let until = when::moment(cmd.until, now);
+    emit(tx, &execution, &who.name, Fact::Delayed { until, why: Why::WorkerDelay });
+    let requeue = Requeue {
+        lease: LeaseEnd::Delayed { until },
+        attempt: AttemptState::PausedByDelay,
+        failure: None,
+        hold: None,
+        not_before: Some((until, Why::WorkerDelay)),
+        next: Next::Resume,
+    };
+    settle::requeue(tx, execution, requeue)?;
+    Ok(Reply::Delayed { until_at: until, repeated: false })
+}
+
+/// What is about to be cancelled does not go to sleep.
+pub(super) fn refuse_if_cancelling(execution: &Execution, now: Time) -> Result<(), Rejection> {
+    match &execution.hot.state {
+        State::Active { cancel: Some(cancel), .. } => {
+            Err(Rejection::CancelRequested { kill_in_ms: cancel.kill_at.map(|at| at.since(now)) })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,247 @@
+//! Timers and left-over work. An entry of the due index is only a hint: the record, as it is in this commit, decides
+//! whether it still has that timer and whether it is due.
+
+use super::fail::{self, Failing};
+use super::finish::{self, End};
+use super::settle::{self, Requeue};
+use super::{backoff, cancel, children, emit, purge};
+use crate::change::DueEntry;
+use crate::command::{Expire, Principal, RetryWish};
+use crate::error::Rejection;
+use crate::event::Fact;
+use crate::record::attempt::{AttemptState, Failure};
+use crate::record::execution::{EndCause, LeaseEnd, Next, Outcome, Reason, State, Verdict, Why};
+use crate::record::{Execution, Record};
+use crate::reply::{Expired, Reply};
+use crate::schema::{Due, PartMask, Timer};
+use crate::text::Text;
+use crate::tx::{Stop, Tx};
+
+/// Fires the timer if the record has it armed and due. Firing it twice is harmless: the second finds it gone.
+pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, Stop> {
+    let key = cmd.key.expect("expire: the engine names the record");
+    let now = tx.now();
+    let hint = Due { timer: cmd.timer, at: cmd.due };
+    let record = tx.get(key, PartMask::NONE)?;
+    let armed = record.as_ref().and_then(|record| record.due().into_iter().find(|due| due.timer == cmd.timer));
+    // An entry that the record does not have is removed; the one it has goes or moves with the record itself.
+    if armed != Some(hint) {
+        tx.drop_due(DueEntry::new(hint, key));
+    }
+    let (Some(record), Some(armed)) = (record, armed) else { return Ok(Reply::Expired(Expired::Stale)) };
+    if armed.at > now {
+        return Ok(Reply::Expired(Expired::Stale));
+    }
+    let expired = match record {
+        Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
+        Record::Dedup(_) | Record::DeadLetter(_) => {
+            tx.delete(key);
+            Expired::Fired
+        }
+        Record::Continuation(continuation) => match cmd.timer {
+            Timer::Purge => purge::go_on(tx, *continuation)?,
+            _ => cancel::go_on(tx, *continuation)?,
+        },
+        Record::Attempt(_) => return Err(Rejection::internal("E11 an attempt has no timers").into()),
+    };
+    Ok(Reply::Expired(expired))
+}
+
+fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> Result<Expired, Stop> {
+    let now = tx.now();
+    match cmd.timer {
+        Timer::Lease => lose_lease(tx, execution, by)?,
+        Timer::AttemptTimeout => {
+            let failing = Failing {
+                category: "timeout".into(),
+                message: "the attempt ran longer than its timeout".into(),
+                has_detail: false,
+                wish: RetryWish::Policy,
+                entropy: cmd.entropy,
+                timed_out: true,
+            };
+            fail::after_failure(tx, execution, failing, by)?;
+        }
+        Timer::Deadline => deadline(tx, execution, by)?,
+        Timer::Until => {
+            let waits = settle::waits(&execution).ok_or(Rejection::internal("E11 only Delayed waits for a time"))?;
+            settle::settle(&mut execution, waits, now);
+            tx.put_execution(execution);
+        }
+        Timer::CancelGrace => {
+            let State::Active { cancel: Some(cancel), .. } = &execution.hot.state else {
+                return Err(Rejection::internal("E11 a grace time belongs to a requested cancel").into());
+            };
+            let end = End::cancelled(cancel);
+            finish::finish(tx, execution, end)?;
+        }
+        Timer::ChildrenTimeout => {
+            children::decide(&mut execution, Verdict::Timeout, now);
+            emit(tx, &execution, by, Fact::HoldLifted { hold: "children".into() });
+            tx.put_execution(execution);
+        }
+        Timer::Retention => purge::remove(tx, execution, by)?,
+        Timer::Purge | Timer::CancelChildren => {
+            return Err(Rejection::internal("E11 left-over work belongs to a continuation").into());
+        }
+    }
+    Ok(Expired::Fired)
+}
+
+/// Ends it because its deadline is reached, whatever state it is in.
+pub(super) fn deadline(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Result<(), Stop> {
+    let failure = Failure {
+        category: "deadline".into(),
+        message: "the deadline was reached".into(),
+        retry_at: None,
+        has_detail: false,
+    };
+    let end = End {
+        outcome: Outcome::Expired,
+        reason: Reason::Deadline,
+        by: by.clone(),
+        attempt: AttemptState::Failed,
+        failure: Some(failure),
+        lease: LeaseEnd::Deadline,
+        cascade: None,
+    };
+    finish::finish(tx, execution, end)
+}
+
+/// The lease ran out: the attempt is interrupted and another one follows, until too many were lost. Never touches the
+/// retries.
+fn lose_lease(tx: &mut Tx<'_>, mut execution: Execution, by: &Text) -> Result<(), Stop> {
+    let now = tx.now();
+    let State::Active { lease, cancel, .. } = &execution.hot.state else {
+        return Err(Rejection::internal("E11 only Active has a lease").into());
+    };
+    let (worker, cancelled) = (lease.worker.clone(), cancel.is_some());
+    let cause = EndCause::Expired;
+    let of = execution.hot.attempts - 1;
+    let limit = execution.spec.policy.max_reclaims;
+    if execution.hot.reclaims >= limit && !cancelled {
+        let reclaims = execution.hot.reclaims;
+        emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: None });
+        let failure = Failure {
+            category: "reclaim_limit".into(),
+            message: format!("the lease was lost {} times", u64::from(limit) + 1).into(),
+            retry_at: None,
+            has_detail: false,
+        };
+        let end = End {
+            outcome: Outcome::Failed,
+            reason: Reason::ReclaimLimit,
+            by: by.clone(),
+            attempt: AttemptState::Interrupted,
+            failure: Some(failure),
+            lease: LeaseEnd::Expired,
+            cascade: None,
+        };
+        return finish::finish(tx, execution, end);
+    }
+    if !cancelled {
+        execution.hot.reclaims += 1;
+        execution.hot.reclaims_in_row = execution.hot.reclaims_in_row.saturating_add(1);
+    }
+    let not_before = now + backoff::reclaim_ms(execution.hot.reclaims_in_row);
+    let ahead = Some(not_before).filter(|at| *at > now && !cancelled);
+    let reclaims = execution.hot.reclaims;
+    emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: ahead });
+    let requeue = Requeue {
+        lease: LeaseEnd::Expired,
+        attempt: if cancelled { AttemptState::Cancelled } else { AttemptState::Interrupted },
+        failure: None,
+        hold: None,
+        not_before: Some((not_before, Why::ReclaimBackoff)),
+        next: Next::Reclaim { of, cause },
+    };
+    settle::requeue(tx, execution, requeue)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Command, When};
+    use crate::kit::World;
+    use crate::kit::calls::*;
+    use crate::record::Key;
+    use crate::time::Time;
+
+    #[test]
+    fn ex_60_a_timer_that_moved_is_stale_and_fires_in_its_own_time() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let held = fence(&world.claim(id));
+        world.at(20_000).run(renew(id, held)).unwrap();
+        let key = Key::Execution(id);
+        world.at(30_000);
+        let stale = Ok(Reply::Expired(Expired::Stale));
+        assert_eq!(world.expire(key, Timer::Lease, Time::from_ms(30_000)), stale);
+        assert_eq!(world.expire(key, Timer::Lease, Time::from_ms(50_000)), stale, "not due yet");
+        assert_eq!(world.expire(key, Timer::Until, Time::from_ms(30_000)), stale, "not armed");
+        assert!(world.execution(id).lease().is_some());
+        assert_eq!(world.at(50_000).scan(), [(Timer::Lease, key, Expired::Fired)]);
+        assert_eq!(world.expire(key, Timer::Lease, Time::from_ms(50_000)), stale, "firing consumes it");
+        assert_eq!(world.execution(id).hot.reclaims, 1);
+    }
+
+    #[test]
+    fn sr_27_an_entry_whose_record_is_gone_is_removed() {
+        let mut world = World::new();
+        let key = Key::Execution(world.unknown());
+        let due = Due { timer: Timer::Lease, at: Time::from_ms(1) };
+        world.due.insert(DueEntry::new(due, key));
+        assert_eq!(world.at(5).scan(), [(Timer::Lease, key, Expired::Stale)]);
+        assert!(world.due.is_empty());
+    }
+
+    #[test]
+    fn ex_60_many_leases_that_end_together_are_all_requeued() {
+        let mut world = World::new();
+        let ids: Vec<_> = (0..300).map(|_| world.submit(|_| {})).collect();
+        ids.iter().for_each(|id| drop(world.claim(*id)));
+        assert_eq!(world.at(30_000).scan().len(), 300);
+        assert!(ids.iter().all(|id| world.execution(*id).public_state().name() == "waiting"));
+    }
+
+    #[test]
+    fn ex_57_a_timeout_without_a_retry_left_expires_it() {
+        let mut world = World::new();
+        let id = world.submit(|cmd| {
+            cmd.policy.attempt_timeout_ms = Some(1_000);
+            cmd.policy.retry.max_retries = 0;
+        });
+        world.claim(id);
+        world.at(1_000).scan();
+        let State::Done { outcome, reason, .. } = world.execution(id).hot.state else { panic!("it has ended") };
+        assert_eq!((outcome, reason), (Outcome::Expired, Reason::AttemptTimeout));
+        assert_eq!(world.attempt(id, 0).failure.map(|failure| failure.category), Some("timeout".into()));
+    }
+
+    #[test]
+    fn ex_59_either_order_of_timer_and_call_ends_alike() {
+        let build = || {
+            let mut world = World::new();
+            let id = world.submit(|cmd| cmd.start = Some(When::InMs(1_000)));
+            world.at(1_000);
+            (world, id)
+        };
+        let (mut timer_first, id) = build();
+        timer_first.scan();
+        timer_first.run(hold(id)).unwrap();
+        let (mut hold_first, id) = build();
+        hold_first.run(hold(id)).unwrap();
+        hold_first.scan();
+        assert_eq!(timer_first.execution(id).hot, hold_first.execution(id).hot);
+    }
+
+    #[test]
+    fn ex_10_only_the_engine_fires_timers() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let expire = Expire { key: Some(Key::Execution(id)), timer: Timer::Lease, due: Time::ZERO, entropy: 0 };
+        let refused = world.run(Command::Expire(expire));
+        assert_eq!(refused, Err(Rejection::Forbidden { needs: "engine" }));
+    }
+}

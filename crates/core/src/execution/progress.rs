@@ -1,0 +1,64 @@
+//! Reporting progress and saving a checkpoint. Only the last value is kept.
+
+use super::fence::{self, Verb};
+use super::{renew, visible};
+use crate::command::{Principal, Progress};
+use crate::error::Rejection;
+use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, Limits, PROGRESS_MESSAGE_MAX};
+use crate::record::Execution;
+use crate::record::execution::{self, Checkpoint};
+use crate::reply::Reply;
+use crate::schema::PartMask;
+use crate::text::{check_range, check_size, check_text};
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+use bytes::Bytes;
+
+pub fn validate(cmd: &Progress, limits: &Limits) -> Result<(), Rejection> {
+    if cmd.percent.is_none() && cmd.message.is_none() && cmd.checkpoint.is_none() && cmd.renew_ms.is_none() {
+        return Err(Rejection::invalid("progress", "has nothing to report"));
+    }
+    if let Some(percent) = cmd.percent {
+        check_range("percent", percent.into(), 0, 100)?;
+    }
+    if let Some(message) = &cmd.message {
+        check_text("message", message, PROGRESS_MESSAGE_MAX)?;
+    }
+    validate_checkpoint(&cmd.checkpoint, limits)?;
+    cmd.renew_ms.map_or(Ok(()), |ms| check_range("renew_ms", ms, LEASE_MS_MIN, LEASE_MS_MAX))
+}
+
+pub(super) fn validate_checkpoint(checkpoint: &Option<Bytes>, limits: &Limits) -> Result<(), Rejection> {
+    checkpoint.as_ref().map_or(Ok(()), |bytes| check_size("checkpoint", bytes.len(), limits.checkpoint_max))
+}
+
+/// Given fields overwrite, absent ones stay.
+pub fn progress(tx: &mut Tx<'_>, who: &Principal, cmd: &Progress) -> Result<Reply, Stop> {
+    let now = tx.now();
+    let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
+    fence::pass(&execution, cmd.fence, Verb::Progress, now)?;
+    if cmd.percent.is_some() || cmd.message.is_some() {
+        let old = execution.hot.progress.take();
+        let (percent, message) = old.map_or((None, None), |old| (old.percent, old.message));
+        execution.hot.progress = Some(execution::Progress {
+            percent: cmd.percent.or(percent),
+            message: cmd.message.clone().or(message),
+            at: now,
+        });
+    }
+    save_checkpoint(&mut execution, &cmd.checkpoint, now);
+    let expires_at = match cmd.renew_ms {
+        Some(ms) => renew::extend(tx, &mut execution, Some(ms)),
+        None => execution.lease().map_or(now, |lease| lease.expires_at),
+    };
+    tx.put_execution(execution);
+    Ok(Reply::Progressed { expires_in_ms: expires_at.since(now) })
+}
+
+/// Keeps `checkpoint` with the number of the attempt that wrote it; an absent one leaves the last.
+pub(super) fn save_checkpoint(execution: &mut Execution, checkpoint: &Option<Bytes>, now: Time) {
+    if let (Some(bytes), Some(open)) = (checkpoint, &execution.hot.open) {
+        let attempt = open.index;
+        execution.set_checkpoint(Some(Checkpoint { bytes: bytes.clone(), attempt, at: now }));
+    }
+}

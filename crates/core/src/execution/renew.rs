@@ -1,0 +1,53 @@
+//! Renewing a lease. Owns the deadline of an active attempt; never changes who holds it.
+
+use super::fence::{self, Verb};
+use super::visible;
+use crate::command::{Principal, Renew};
+use crate::error::Rejection;
+use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
+use crate::record::Execution;
+use crate::record::execution::State;
+use crate::reply::{CancelNotice, Renewed, Reply};
+use crate::schema::{PartMask, Timer};
+use crate::text::check_range;
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+
+pub fn validate(cmd: &Renew) -> Result<(), Rejection> {
+    cmd.lease_ms.map_or(Ok(()), |ms| check_range("lease_ms", ms, LEASE_MS_MIN, LEASE_MS_MAX))
+}
+
+/// Moves the end of the lease. Repeating it is harmless, and a late duplicate never shortens it.
+pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Stop> {
+    let now = tx.now();
+    let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
+    fence::pass(&execution, cmd.fence, Verb::Renew, now)?;
+    let before = execution.lease().map(|lease| lease.expires_at);
+    let expires_at = extend(tx, &mut execution, cmd.lease_ms);
+    let State::Active { timeout_due, cancel, .. } = &execution.hot.state else {
+        return Err(Rejection::internal("E6 a fence passes on Active only").into());
+    };
+    let renewed = Renewed {
+        expires_in_ms: expires_at.since(now),
+        timeout_left_ms: timeout_due.map(|due| due.since(now)),
+        cancel: cancel.as_ref().map(|cancel| CancelNotice {
+            reason: cancel.reason.clone(),
+            kill_in_ms: cancel.kill_at.map(|at| at.since(now)),
+        }),
+    };
+    if before != Some(expires_at) {
+        tx.put_execution(execution);
+    }
+    Ok(Reply::Renewed(renewed))
+}
+
+/// Moves the end of the lease of an Active execution to `lease_ms` from now, or as long as it was claimed for.
+pub(super) fn extend(tx: &mut Tx<'_>, execution: &mut Execution, lease_ms: Option<u64>) -> Time {
+    let now = tx.now();
+    let State::Active { lease, .. } = &mut execution.hot.state else { return now };
+    lease.expires_at = lease.expires_at.max(now + lease_ms.unwrap_or(lease.lease_ms));
+    let expires_at = lease.expires_at;
+    // Failures counted against the old end of the lease say nothing about the new one.
+    super::trouble::forget(tx, execution, Timer::Lease);
+    expires_at
+}

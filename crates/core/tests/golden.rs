@@ -1,0 +1,99 @@
+//! Bytes that were written once must read back for ever, as what they were.
+
+mod kit;
+
+use kit::World;
+use kit::calls::{cancel, fail, fence};
+use weft_core::command::{Command, When};
+use weft_core::record::{Key, Record};
+use weft_core::schema::PartMask;
+
+/// A few records of every part that the codec writes.
+fn records() -> Vec<(&'static str, Key, Record)> {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    let id = world.submit(|cmd| {
+        cmd.input = Some("in".into());
+        cmd.content_type = Some("text/plain".into());
+        cmd.deadline = Some(When::InMs(3_600_000));
+        cmd.idempotency_key = Some("key".into());
+        cmd.tags.insert("team".into(), "a".into());
+    });
+    let held = fence(&world.claim(id));
+    world.now = world.now + 1_500;
+    let active = world.record(Key::Execution(id)).expect("the execution");
+    world.run(fail(id, held)).expect("it fails");
+    let failed = world.record(Key::Attempt(id, 0)).expect("the attempt");
+    world.run(Command::Cancel(cancel(id))).expect("it is cancelled");
+    let done = world.record(Key::Execution(id)).expect("the execution");
+    let dedup = world.records.keys().find(|key| matches!(key, Key::Dedup(..))).copied().expect("the key is bound");
+    let bound = world.record(dedup).expect("the dedup");
+    let attempt = Key::Attempt(id, 0);
+    let key = Key::Execution(id);
+    vec![("active", key, active), ("failed", attempt, failed), ("done", key, done), ("bound", dedup, bound)]
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("a hex digit");
+    (0..text.len()).step_by(2).map(digit).collect()
+}
+
+fn encoded() -> String {
+    let mut text = String::new();
+    for (name, _, record) in records() {
+        for (part, bytes) in record.encode(PartMask::ALL) {
+            if let Some(bytes) = bytes {
+                text += &format!("{name} {part} {}\n", hex(&bytes));
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn records_are_written_as_ever() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.hex");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, encoded()).expect("the golden bytes can be rewritten");
+    }
+    assert_eq!(std::fs::read_to_string(path).expect("the golden bytes"), encoded());
+}
+
+#[test]
+fn golden_bytes_read_back_as_the_records_they_were() {
+    let golden = include_str!("golden.hex");
+    for (name, key, record) in records() {
+        let parts: Vec<_> = golden
+            .lines()
+            .filter_map(|line| {
+                let mut words = line.split(' ');
+                (words.next() == Some(name)).then(|| {
+                    let part = words.next().expect("a part").parse().expect("a number");
+                    (part, unhex(words.next().expect("bytes")).into())
+                })
+            })
+            .collect();
+        let read = Record::decode(key, &parts, PartMask::ALL).expect("golden bytes decode");
+        assert_eq!(read, record, "{name}");
+    }
+}
+
+#[test]
+fn damaged_bytes_are_an_error_and_never_a_default() {
+    for (name, key, record) in records() {
+        let parts: Vec<_> =
+            record.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+        let (part, bytes) = &parts[0];
+        for damaged in
+            [&b""[..], &bytes[..bytes.len() - 1], &[&bytes[..], &[0]].concat(), &[&[9], &bytes[1..]].concat()]
+        {
+            let mut parts = parts.clone();
+            parts[0] = (*part, bytes::Bytes::copy_from_slice(damaged));
+            assert!(Record::decode(key, &parts, PartMask::ALL).is_err(), "{name} {damaged:?}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Calls with everything a test does not care about filled in.
+
+use super::{PARTITION, World};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use weft_core::command::*;
+use weft_core::error::Rejection;
+use weft_core::id::ExecutionId;
+use weft_core::record::execution::{Jitter, Policy, Retry};
+use weft_core::reply::{Claimed, Reply};
+use weft_core::text::Capabilities;
+
+pub fn ann() -> Principal {
+    Principal::all("shop", "ann")
+}
+
+pub fn call(command: Command) -> Call {
+    Call { principal: ann(), request_id: None, command }
+}
+
+pub fn policy() -> Policy {
+    Policy { retry: Retry { jitter: Jitter::None, ..Retry::default() }, ..Policy::default() }
+}
+
+pub fn submit() -> Submit {
+    Submit {
+        id: None,
+        lane: "mail".into(),
+        kind: "send".into(),
+        input: None,
+        content_type: None,
+        priority: None,
+        capabilities: Capabilities::default(),
+        concurrency_key: None,
+        start: None,
+        deadline: None,
+        policy: policy(),
+        tags: BTreeMap::new(),
+        idempotency_key: None,
+        parent: None,
+        trace: None,
+    }
+}
+
+pub fn fence(claimed: &Claimed) -> Fence {
+    Fence { lease: claimed.lease, epoch: claimed.epoch }
+}
+
+pub fn complete(id: ExecutionId, fence: Fence, result: Option<&'static [u8]>) -> Command {
+    let result = result.map(Bytes::from_static);
+    Command::Complete(Complete { id, fence: Some(fence), result, content_type: None })
+}
+
+pub fn fail(id: ExecutionId, fence: Fence) -> Command {
+    Command::Fail(Fail {
+        id,
+        fence: Some(fence),
+        category: "application".into(),
+        message: "no luck".into(),
+        detail: None,
+        retry: RetryWish::Policy,
+        entropy: 0,
+    })
+}
+
+pub fn renew(id: ExecutionId, fence: Fence) -> Command {
+    Command::Renew(Renew { id, fence: Some(fence), lease_ms: None })
+}
+
+pub fn delay(id: ExecutionId, fence: Fence, ms: u64) -> Command {
+    Command::Delay(Delay { id, fence: Some(fence), until: When::InMs(ms), checkpoint: None })
+}
+
+pub fn wait(id: ExecutionId, fence: Fence, children: Option<Vec<ExecutionId>>) -> WaitChildren {
+    WaitChildren { id, fence: Some(fence), children, rule: ChildrenRule::AllOf, timeout_ms: None, checkpoint: None }
+}
+
+pub fn cancel(id: ExecutionId) -> Cancel {
+    Cancel { id, fence: None, reason: "no longer needed".into(), mode: CancelMode::Immediate, cascade: true }
+}
+
+pub fn hold(id: ExecutionId) -> Command {
+    Command::Hold(Hold { id, reason: "look first".into(), revoke: false })
+}
+
+pub fn replay(id: ExecutionId) -> Replay {
+    Replay { id, reason: "again".into(), deadline: DeadlineWish::Keep, delay_ms: None, priority: None }
+}
+
+pub fn force_fail(id: ExecutionId) -> Command {
+    Command::ForceFail(ForceFail { id, message: "stop it".into(), reason: "broken".into() })
+}
+
+impl World {
+    pub fn run(&mut self, command: Command) -> Result<Reply, Rejection> {
+        self.call(&call(command))
+    }
+
+    pub fn submit(&mut self, change: impl FnOnce(&mut Submit)) -> ExecutionId {
+        let id = self.fresh_id();
+        let mut cmd = submit();
+        change(&mut cmd);
+        cmd.id = Some(id);
+        match self.run(Command::Submit(Box::new(cmd))) {
+            Ok(Reply::Submitted(submitted)) => submitted.id,
+            other => panic!("submit: {other:?}"),
+        }
+    }
+
+    pub fn try_claim(&mut self, id: ExecutionId, change: impl FnOnce(&mut Claim)) -> Result<Reply, Rejection> {
+        let mut cmd = Claim {
+            id,
+            lease: self.fresh_lease(),
+            worker: "pool".into(),
+            instance: "pool-1".into(),
+            lease_ms: 30_000,
+            kinds: None,
+            capabilities: Capabilities::default(),
+            claim_ref: None,
+        };
+        change(&mut cmd);
+        self.run(Command::Claim(cmd))
+    }
+
+    pub fn claim(&mut self, id: ExecutionId) -> Claimed {
+        match self.try_claim(id, |_| {}) {
+            Ok(Reply::Claimed(claimed)) => *claimed,
+            other => panic!("claim: {other:?}"),
+        }
+    }
+
+    pub fn claim_as(&mut self, id: ExecutionId, worker: &str, lease_ms: u64) -> Claimed {
+        let claimed = self.try_claim(id, |cmd| {
+            cmd.worker = worker.into();
+            cmd.lease_ms = lease_ms;
+        });
+        match claimed {
+            Ok(Reply::Claimed(claimed)) => *claimed,
+            other => panic!("claim: {other:?}"),
+        }
+    }
+
+    /// An id of this partition that names nothing.
+    pub fn unknown(&self) -> ExecutionId {
+        ExecutionId::new(PARTITION, uuid::Uuid::from_u128(u128::MAX))
+    }
+}

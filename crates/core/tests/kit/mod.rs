@@ -1,0 +1,336 @@
+//! A partition in memory for tests: records as bytes, a due index, and nothing cached. Every command starts cold and
+//! loads what it misses, so each test also exercises the codec, lazy parts and misses.
+#![allow(dead_code)]
+
+pub mod calls;
+
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+use weft_core::apply::apply;
+use weft_core::change::{Batch, Change, DueEntry, Position};
+use weft_core::codec::DecodeError;
+use weft_core::command::{Call, Command, Expire, Principal};
+use weft_core::error::Rejection;
+use weft_core::event::{self, Event};
+use weft_core::id::{CommitId, ExecutionId, LeaseId, PartitionId};
+use weft_core::invariant;
+use weft_core::limits::Limits;
+use weft_core::record::{Attempt, Execution, Key, Record};
+use weft_core::reply::{Claimed, Expired, Reply};
+use weft_core::schema::{Kind, PartMask, Timer, Value};
+use weft_core::time::Time;
+use weft_core::tx::{Base, CHILDREN_SCAN_MAX, Lookup, Miss, Overlay, Stop, Tx};
+
+pub const PARTITION: PartitionId = PartitionId(3);
+
+/// One stored record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub revision: CommitId,
+    pub facets: Vec<Value>,
+    pub parts: BTreeMap<u8, Bytes>,
+}
+
+/// What is stored, and what tests look at.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct World {
+    pub records: BTreeMap<Key, Stored>,
+    pub due: BTreeSet<DueEntry>,
+    pub events: Vec<Event>,
+    pub now: Time,
+    pub commits: u64,
+    fresh: u64,
+    /// Rounds of loading that the last command needed.
+    pub loads: u32,
+    /// The keys that the last command changed.
+    pub touched: Vec<Key>,
+}
+
+/// A record as it was loaded: absent, damaged, or there at a revision.
+type Found = Option<(Result<Record, DecodeError>, CommitId)>;
+
+/// What one command has loaded.
+#[derive(Default)]
+struct Loaded {
+    records: BTreeMap<Key, Found>,
+    children: BTreeMap<(ExecutionId, Option<ExecutionId>), Vec<ExecutionId>>,
+}
+
+impl Base for Loaded {
+    fn get(&self, key: &Key) -> Lookup<'_> {
+        match self.records.get(key) {
+            None => Lookup::Unknown,
+            Some(None) => Lookup::Absent,
+            Some(Some((Ok(record), revision))) => Lookup::Present { record, revision: *revision },
+            Some(Some((Err(error), _))) => Lookup::Damaged(error),
+        }
+    }
+
+    fn children(&self, parent: ExecutionId) -> Option<Vec<ExecutionId>> {
+        self.children.get(&(parent, None)).cloned()
+    }
+
+    fn children_after(&self, parent: ExecutionId, after: ExecutionId) -> Option<Vec<ExecutionId>> {
+        self.children.get(&(parent, Some(after))).cloned()
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the clock, never back.
+    pub fn at(&mut self, ms: u64) -> &mut Self {
+        self.now = self.now.max(Time::from_ms(ms));
+        self
+    }
+
+    /// A number that was not used before.
+    pub fn fresh(&mut self) -> Uuid {
+        self.fresh += 1;
+        Uuid::from_u128(u128::from(self.fresh))
+    }
+
+    pub fn fresh_id(&mut self) -> ExecutionId {
+        let uuid = self.fresh();
+        ExecutionId::new(PARTITION, uuid)
+    }
+
+    pub fn fresh_lease(&mut self) -> LeaseId {
+        let uuid = self.fresh();
+        LeaseId::new(PARTITION, uuid)
+    }
+
+    /// Runs one call in a commit of its own.
+    pub fn call(&mut self, call: &Call) -> Result<Reply, Rejection> {
+        let limits = Limits::default();
+        let mut loaded = Loaded::default();
+        self.loads = 0;
+        self.touched.clear();
+        loop {
+            let overlay = Overlay::default();
+            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
+            match apply(&mut tx, call) {
+                Ok(reply) => {
+                    let effects = tx.finish().unwrap_or_else(|broken| panic!("{call:?}: {broken}"));
+                    let mut overlay = Overlay::default();
+                    effects.merge(&mut overlay, &loaded);
+                    self.commit(overlay);
+                    return Ok(reply);
+                }
+                Err(Stop::Rejected(rejection)) => return Err(rejection),
+                Err(Stop::Miss) => {
+                    let misses: Vec<Miss> = tx.misses().collect();
+                    assert!(!misses.is_empty(), "a miss names what is missing");
+                    self.load(&mut loaded, misses);
+                    self.loads += 1;
+                    assert!(self.loads < 20, "{call:?} keeps missing");
+                }
+            }
+        }
+    }
+
+    /// What a repeated claim call is given.
+    pub fn claim_again(&mut self, id: ExecutionId, reference: &[u8; 32]) -> Option<Claimed> {
+        let (limits, overlay, mut loaded) = (Limits::default(), Overlay::default(), Loaded::default());
+        loop {
+            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
+            match weft_core::execution::claim::again(&mut tx, id, reference) {
+                Ok(claimed) => return claimed,
+                Err(Stop::Miss) => {
+                    let misses = tx.misses().collect();
+                    self.load(&mut loaded, misses);
+                }
+                Err(Stop::Rejected(rejection)) => panic!("{rejection}"),
+            }
+        }
+    }
+
+    fn load(&self, loaded: &mut Loaded, misses: Vec<Miss>) {
+        for miss in misses {
+            match miss {
+                Miss::Record(key, parts) => {
+                    let fresh = self.records.get(&key).map(|stored| (self.decode(key, stored, parts), stored.revision));
+                    match (loaded.records.get_mut(&key), fresh) {
+                        (Some(Some((Ok(old), _))), Some((Ok(new), _))) => old.absorb(&new),
+                        (_, fresh) => drop(loaded.records.insert(key, fresh)),
+                    }
+                }
+                Miss::Children(parent) => drop(loaded.children.insert((parent, None), self.children(parent, None))),
+                Miss::ChildrenAfter(parent, after) => {
+                    let list = self.children(parent, Some(after));
+                    loaded.children.insert((parent, Some(after)), list);
+                }
+            }
+        }
+    }
+
+    fn decode(&self, key: Key, stored: &Stored, parts: PartMask) -> Result<Record, DecodeError> {
+        let asked = parts.with(key.kind().table().light);
+        let parts: Vec<(u8, Bytes)> = stored
+            .parts
+            .iter()
+            .filter(|(part, _)| asked.has(**part))
+            .map(|(part, bytes)| (*part, bytes.clone()))
+            .collect();
+        Record::decode(key, &parts, asked)
+    }
+
+    fn children(&self, parent: ExecutionId, after: Option<ExecutionId>) -> Vec<ExecutionId> {
+        self.executions()
+            .filter(|child| child.spec.parent == Some(parent) && after.is_none_or(|after| child.id > after))
+            .map(|child| child.id)
+            .take(CHILDREN_SCAN_MAX + 1)
+            .collect()
+    }
+
+    /// Applies a commit as a store does: revisions checked, bytes kept, index entries added and removed.
+    fn commit(&mut self, overlay: Overlay) {
+        if overlay.is_empty() {
+            return;
+        }
+        self.commits += 1;
+        let id = CommitId(Uuid::from_u128(u128::from(self.commits) << 64));
+        let position = Position { generation: 1, seq: self.commits };
+        let (batch, after) = overlay.seal(id, position, false, self.now);
+        self.apply(&batch);
+        for (key, record) in after {
+            let stored = self.record(key);
+            match (&record, &stored) {
+                (Some(record), Some(stored)) => {
+                    assert_eq!(record.due(), stored.due(), "{key:?}");
+                    assert_eq!(record.encode(key.kind().table().light), stored.encode(key.kind().table().light));
+                }
+                (None, None) => {}
+                _ => panic!("{key:?} is {record:?} in memory and {stored:?} in the store"),
+            }
+            self.check(key);
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch) {
+        for (key, seen) in &batch.reads {
+            assert_eq!(self.records.get(key).map(|stored| stored.revision), *seen, "{key:?} was read at this revision");
+        }
+        for write in &batch.writes {
+            self.touched.push(write.key);
+            match &write.what {
+                Change::Insert(body) => {
+                    let parts = body.parts.iter().filter_map(|(part, bytes)| Some((*part, bytes.clone()?))).collect();
+                    let stored = Stored { revision: batch.id, facets: body.facets.clone(), parts };
+                    assert!(self.records.insert(write.key, stored).is_none(), "{:?} was absent", write.key);
+                }
+                Change::Update(body) => {
+                    let stored = self.records.get_mut(&write.key).expect("an updated record is there");
+                    stored.revision = batch.id;
+                    stored.facets = body.facets.clone();
+                    for (part, bytes) in &body.parts {
+                        match bytes {
+                            Some(bytes) => drop(stored.parts.insert(*part, bytes.clone())),
+                            None => drop(stored.parts.remove(part)),
+                        }
+                    }
+                }
+                Change::Delete => drop(self.records.remove(&write.key)),
+            }
+            for due in &write.due_remove {
+                self.due.remove(&DueEntry::new(*due, write.key));
+            }
+            for due in &write.due_add {
+                assert!(self.due.insert(DueEntry::new(*due, write.key)), "{:?} {due:?} was not armed", write.key);
+            }
+        }
+        for entry in &batch.due_drops {
+            self.due.remove(entry);
+        }
+        self.events.extend(event::decode(&batch.feed).expect("the feed reads back"));
+    }
+
+    /// E11, E12, E15: the indexes are what the record says.
+    fn check(&self, key: Key) {
+        let record = self.record(key);
+        let bytes = key.to_bytes();
+        let armed: BTreeSet<DueEntry> = self
+            .due
+            .iter()
+            .filter(|entry| entry.kind == key.kind() as u8 && entry.key == bytes.as_slice())
+            .cloned()
+            .collect();
+        let said: BTreeSet<DueEntry> = record.iter().flat_map(Record::due).map(|due| DueEntry::new(due, key)).collect();
+        assert_eq!(armed, said, "E11 {key:?}");
+        if let Some(record) = &record {
+            assert_eq!(self.records[&key].facets, record.facets(), "E12 {key:?}");
+        }
+        if let Some(Record::Execution(execution)) = &record {
+            invariant::check(execution, self.now).expect("the invariants hold");
+            self.check_attempts(execution);
+        }
+    }
+
+    /// E3, E4: attempts without gaps, and as many episodes as epochs.
+    fn check_attempts(&self, execution: &Execution) {
+        let ended = execution.hot.attempts - u32::from(execution.hot.open.is_some());
+        let mut episodes = execution.hot.open.as_ref().map_or(0, Attempt::episodes);
+        for index in 0..ended {
+            let attempt = self.attempt(execution.id, index);
+            assert!(attempt.state.is_final(), "E4 an attempt record is final");
+            episodes += attempt.episodes();
+        }
+        assert!(!self.records.contains_key(&Key::Attempt(execution.id, ended)), "E4 no attempt beyond the last");
+        assert_eq!(episodes, execution.hot.epoch, "E3 episodes are epochs");
+    }
+
+    pub fn record(&self, key: Key) -> Option<Record> {
+        let stored = self.records.get(&key)?;
+        Some(self.decode(key, stored, PartMask::ALL).expect("a stored record decodes"))
+    }
+
+    pub fn execution(&self, id: ExecutionId) -> Execution {
+        match self.record(Key::Execution(id)) {
+            Some(Record::Execution(execution)) => *execution,
+            _ => panic!("{id} is there"),
+        }
+    }
+
+    pub fn attempt(&self, id: ExecutionId, index: u32) -> Attempt {
+        match self.record(Key::Attempt(id, index)) {
+            Some(Record::Attempt(attempt)) => *attempt,
+            _ => panic!("{id}#{index} is there"),
+        }
+    }
+
+    pub fn executions(&self) -> impl Iterator<Item = Execution> {
+        self.records.keys().filter_map(|key| match key {
+            Key::Execution(id) => Some(self.execution(*id)),
+            _ => None,
+        })
+    }
+
+    /// Fires every due entry, oldest first, until none is due. What each did, in order.
+    pub fn scan(&mut self) -> Vec<(Timer, Key, Expired)> {
+        let mut fired = Vec::new();
+        while let Some(entry) = self.due.first().filter(|entry| entry.at <= self.now).cloned() {
+            let timer = entry.timer().expect("a known timer");
+            let kind = Kind::from_u8(entry.kind).expect("a known kind");
+            let key = Key::from_bytes(PARTITION, kind, &entry.key).expect("a known key");
+            match self.expire(key, timer, entry.at) {
+                Ok(Reply::Expired(expired)) => fired.push((timer, key, expired)),
+                other => panic!("{timer:?} of {key:?}: {other:?}"),
+            }
+            assert!(fired.len() < 100_000, "scanning comes to an end");
+        }
+        fired
+    }
+
+    pub fn expire(&mut self, key: Key, timer: Timer, due: Time) -> Result<Reply, Rejection> {
+        let command = Command::Expire(Expire { key: Some(key), timer, due, entropy: 0 });
+        self.call(&Call { principal: Principal::engine(), request_id: None, command })
+    }
+
+    /// Names of the events so far, without their common prefix.
+    pub fn facts(&self) -> Vec<&'static str> {
+        self.events.iter().map(|event| event.fact.name().trim_start_matches("execution.")).collect()
+    }
+}

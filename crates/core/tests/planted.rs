@@ -1,0 +1,69 @@
+//! Each defect of the core that can be planted breaks something that can be seen. `cargo test --features planted`
+#![cfg(feature = "planted")]
+
+mod kit;
+
+use kit::World;
+use kit::calls::*;
+use weft_core::command::*;
+use weft_core::id::ExecutionId;
+use weft_core::planted::{Defect, plant};
+
+/// What a world looks like after `act`, with and without the defect.
+fn differs<T: PartialEq + std::fmt::Debug>(defect: Defect, act: impl Fn() -> T) {
+    plant(None);
+    let sound = act();
+    plant(Some(defect));
+    let broken = act();
+    plant(None);
+    assert_ne!(sound, broken, "{} shows", defect.name());
+}
+
+fn claimed() -> (World, ExecutionId, Fence) {
+    let mut world = World::new();
+    let id = world.submit(|_| {});
+    let held = fence(&world.claim(id));
+    (world, id, held)
+}
+
+#[test]
+fn a_broken_fence_shows() {
+    let with = |change: fn(&mut World, &mut Fence)| {
+        move || {
+            let (mut world, id, mut held) = claimed();
+            change(&mut world, &mut held);
+            world.run(renew(id, held)).is_ok()
+        }
+    };
+    differs(Defect::EpochNotCompared, with(|_, held| held.epoch = 0));
+    differs(Defect::EpochComparedByLess, with(|_, held| held.epoch = 9));
+    differs(Defect::LeaseIdNotCompared, with(|world, held| held.lease = world.fresh_lease()));
+    differs(Defect::ExpiredLeaseAccepted, with(|world, _| drop(world.at(30_000))));
+}
+
+#[test]
+fn a_broken_end_shows() {
+    differs(Defect::SecondCompletionChangesResult, || {
+        let (mut world, id, held) = claimed();
+        world.run(complete(id, held, Some(b"first"))).expect("completed");
+        world.run(complete(id, held, Some(b"second"))).expect("repeated");
+        world.attempt(id, 0).result().cloned()
+    });
+    differs(Defect::CancelAfterCompletion, || {
+        let (mut world, id, held) = claimed();
+        world.run(complete(id, held, None)).expect("completed");
+        world.run(Command::Cancel(cancel(id))).is_ok()
+    });
+}
+
+#[test]
+fn a_broken_hold_shows() {
+    differs(Defect::LiftingOneHoldLiftsAll, || {
+        let (mut world, id, held) = claimed();
+        world.submit(|cmd| cmd.parent = Some((id, held)));
+        world.run(hold(id)).expect("held");
+        world.run(Command::WaitChildren(wait(id, held, None))).expect("waiting");
+        world.run(Command::Release(Release { id })).expect("released");
+        world.execution(id).public_state()
+    });
+}

@@ -1,0 +1,519 @@
+//! The in-process API: every verb and read, in the name of one principal.
+
+use crate::engine::Shared;
+use crate::explain::Explanation;
+use crate::hub::Notice;
+use crate::partition::{Answer, ClaimJob, Input, Job, Seat};
+use crate::place;
+use crate::reads::{self, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView};
+use crate::request::*;
+use crate::runtime;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+use weft_core::command::{self, Call, Command, Principal, When};
+use weft_core::error::Rejection;
+use weft_core::limits;
+use weft_core::record::Attempt;
+use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
+use weft_core::reply::{Cancelled, Children, Renewed, Reply, Submitted};
+use weft_core::text::{Capabilities, Text};
+use weft_core::{ExecutionId, PartitionId, Time};
+
+/// Acts in one namespace, with the rights of its principal. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    principal: Principal,
+}
+
+/// The reply to a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    pub outcome: Outcome,
+    pub attempt: u32,
+    pub cancel_was_requested: bool,
+    /// The call was a repeat; nothing changed.
+    pub repeated: bool,
+}
+
+/// Takes the expected variant out of a reply. The core answers each command with its own kind of reply.
+macro_rules! expect_reply {
+    ($result:expr, $pattern:pat => $value:expr) => {
+        match $result {
+            Ok($pattern) => Ok($value),
+            Ok(other) => Err(Rejection::internal(format!("unexpected reply {other:?}"))),
+            Err(rejection) => Err(rejection),
+        }
+    };
+}
+
+impl Client {
+    pub(crate) fn new(shared: Arc<Shared>, principal: Principal) -> Self {
+        Self { shared, principal }
+    }
+
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    // Submitting.
+
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted, Rejection> {
+        only(self.submit_batch(vec![submission]).await)
+    }
+
+    /// Items are independent: one that is refused never fails another. Answers are in order.
+    pub async fn submit_batch(&self, submissions: Vec<Submission>) -> Vec<Result<Submitted, Rejection>> {
+        let bytes = submissions.iter().map(|item| item.input.as_ref().map_or(0, Bytes::len)).sum();
+        let calls = submissions.into_iter().map(|item| self.submit_call(item)).collect();
+        let replies = self.run(calls, bytes, Urgency::Normal).await;
+        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Submitted(submitted) => submitted)).collect()
+    }
+
+    fn submit_call(&self, submission: Submission) -> Result<Call, Rejection> {
+        let partition = place::of_submission(&self.shared, &self.principal.namespace, &submission)?;
+        let id = ExecutionId::new(partition, self.shared.fresh_uuid());
+        let request_id = submission.request_id.clone();
+        let command = Command::Submit(Box::new(submission.command(id, &self.shared.config.policy)?));
+        Ok(self.call(command, request_id))
+    }
+
+    // Working.
+
+    /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
+    pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+        self.principal.scopes.need(command::Scopes::WORK, "work")?;
+        claim.check()?;
+        let spec = Arc::new(self.claim_spec(&claim)?);
+        self.shared.hub.seen(&spec, self.shared.now());
+        if self.shared.is_closing() {
+            return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
+        }
+        let reply = self.claim_now(&spec, claim.max, claim.wait_ms).await?;
+        if !reply.executions.is_empty() || reply.more || claim.wait_ms == 0 || self.shared.partitions.len() == 1 {
+            return Ok(reply);
+        }
+        self.claim_waiting(&spec, claim.max, claim.wait_ms).await
+    }
+
+    fn claim_spec(&self, claim: &Claim) -> Result<ClaimSpec, Rejection> {
+        let lanes = match claim.lanes.as_slice() {
+            [] => vec![LaneWish { lane: "default".into(), weight: 1 }],
+            lanes => lanes.to_vec(),
+        };
+        let claim_ref = claim.request_id.as_ref().map(|id| {
+            let parts = [b"claim", self.principal.namespace.as_bytes(), claim.instance.as_bytes(), id];
+            weft_core::digest::digest(&parts)
+        });
+        Ok(ClaimSpec {
+            namespace: self.principal.namespace.clone(),
+            worker: claim.worker.clone(),
+            instance: claim.instance.clone(),
+            lanes,
+            mode: claim.lane_mode,
+            kinds: claim.kinds.as_ref().map(|kinds| kinds.iter().cloned().collect()),
+            capabilities: Capabilities::new(&claim.capabilities)?,
+            lease_ms: claim.lease_ms,
+            max_bytes: claim.max_bytes,
+            claim_ref,
+            principal: self.principal.clone(),
+        })
+    }
+
+    /// Takes what is there, partition by partition. A deployment with one partition waits there too, in the same call.
+    async fn claim_now(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
+        let single = self.shared.partitions.len() == 1;
+        let mut total = ClaimReply::default();
+        for partition in self.shared.claim_order(spec) {
+            let seat = Seat::new();
+            let wait = if single { wait_ms } else { 0 };
+            let job = ClaimJob::new(spec.clone(), max - total.executions.len(), seat.clone(), wait == 0);
+            let (job, answer) = job;
+            self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
+            let reply = await_claim(&*self.shared.runtime, seat, answer, wait).await;
+            match reply {
+                Ok(reply) => {
+                    total.executions.extend(reply.executions);
+                    total.more |= reply.more;
+                    total.draining |= reply.draining;
+                }
+                // Leases of other partitions stand; this one's failure does not take them back.
+                Err(rejection) if total.executions.is_empty() => return Err(rejection),
+                Err(_) => break,
+            }
+            if total.executions.len() >= max {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Waits in every partition at once; the first that has work serves it.
+    async fn claim_waiting(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
+        let seat = Seat::new();
+        let (answer_to, mut answers) = mpsc::unbounded_channel();
+        for index in 0..self.shared.partitions.len() {
+            let job = ClaimJob::shared(spec.clone(), max, seat.clone(), answer_to.clone());
+            self.shared.send(PartitionId(index as u16), Input::Claim(job), Urgency::Normal)?;
+        }
+        drop(answer_to);
+        match runtime::timeout(&*self.shared.runtime, wait_ms, answers.recv()).await {
+            Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
+            None if seat.close() => Ok(ClaimReply::default()),
+            // A partition has begun to serve it: its commit decides.
+            None => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
+        }
+    }
+
+    pub async fn renew(&self, renewal: Renewal) -> Result<Renewed, Rejection> {
+        only(self.renew_batch(vec![renewal]).await)
+    }
+
+    /// One commit per partition, whatever the number of leases.
+    pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Renewed, Rejection>> {
+        let calls = renewals.into_iter().map(|item| {
+            let command = Command::Renew(command::Renew { id: item.id, fence: item.fence, lease_ms: item.lease_ms });
+            Ok(self.call(command, item.request_id))
+        });
+        let replies = self.run(calls.collect(), 0, Urgency::Urgent).await;
+        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Renewed(renewed) => renewed)).collect()
+    }
+
+    pub async fn complete(&self, completion: Completion) -> Result<Completed, Rejection> {
+        only(self.complete_batch(vec![completion]).await)
+    }
+
+    pub async fn complete_batch(&self, completions: Vec<Completion>) -> Vec<Result<Completed, Rejection>> {
+        let bytes = completions.iter().map(|item| item.result.as_ref().map_or(0, Bytes::len)).sum();
+        let calls = completions.into_iter().map(|item| {
+            let command = Command::Complete(command::Complete {
+                id: item.id,
+                fence: item.fence,
+                result: item.result,
+                content_type: item.content_type,
+            });
+            Ok(self.call(command, item.request_id))
+        });
+        let replies = self.run(calls.collect(), bytes, Urgency::Urgent).await;
+        replies
+            .into_iter()
+            .map(|reply| {
+                expect_reply!(reply, Reply::Completed { outcome, attempt, cancel_was_requested, repeated } =>
+                    Completed { outcome, attempt, cancel_was_requested, repeated })
+            })
+            .collect()
+    }
+
+    pub async fn fail(&self, failing: Failing) -> Result<AfterFailure, Rejection> {
+        only(self.fail_batch(vec![failing]).await)
+    }
+
+    pub async fn fail_batch(&self, failings: Vec<Failing>) -> Vec<Result<AfterFailure, Rejection>> {
+        let bytes = failings.iter().map(|item| item.detail.as_ref().map_or(0, Bytes::len)).sum();
+        let calls = failings.into_iter().map(|item| {
+            let command = Command::Fail(command::Fail {
+                id: item.id,
+                fence: item.fence,
+                category: item.category,
+                message: item.message,
+                detail: item.detail,
+                retry: item.retry,
+                entropy: self.shared.runtime.random(),
+            });
+            Ok(self.call(command, item.request_id))
+        });
+        let replies = self.run(calls.collect(), bytes, Urgency::Urgent).await;
+        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Failed { after, .. } => after)).collect()
+    }
+
+    /// Answers how long the lease still lasts.
+    pub async fn progress(&self, progress: Progressing) -> Result<u64, Rejection> {
+        let command = Command::Progress(command::Progress {
+            id: progress.id,
+            fence: progress.fence,
+            percent: progress.percent,
+            message: progress.message,
+            checkpoint: progress.checkpoint,
+            renew_ms: progress.renew_ms,
+        });
+        let reply = self.one(command, progress.request_id, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Progressed { expires_in_ms } => expires_in_ms)
+    }
+
+    /// Answers until when it waits.
+    pub async fn delay(&self, delaying: Delaying) -> Result<Time, Rejection> {
+        let command = Command::Delay(command::Delay {
+            id: delaying.id,
+            fence: delaying.fence,
+            until: delaying.until,
+            checkpoint: delaying.checkpoint,
+        });
+        let reply = self.one(command, delaying.request_id, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Delayed { until_at, .. } => until_at)
+    }
+
+    pub async fn wait_children(&self, waiting: Waiting) -> Result<Children, Rejection> {
+        let command = Command::WaitChildren(command::WaitChildren {
+            id: waiting.id,
+            fence: waiting.fence,
+            children: waiting.children,
+            rule: waiting.rule,
+            timeout_ms: waiting.timeout_ms,
+            checkpoint: waiting.checkpoint,
+        });
+        let reply = self.one(command, waiting.request_id, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Children(children) => children)
+    }
+
+    /// Notices for one worker process: cancels and lost leases, as they are committed on this node. They are hints: a
+    /// worker that misses one learns by the rejection of its next call.
+    pub fn notices(&self, instance: impl Into<Text>) -> mpsc::UnboundedReceiver<Notice> {
+        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into())
+    }
+
+    // Steering.
+
+    pub async fn cancel(&self, cancellation: Cancellation) -> Result<Cancelled, Rejection> {
+        only(self.cancel_batch(vec![cancellation]).await)
+    }
+
+    pub async fn cancel_batch(&self, cancellations: Vec<Cancellation>) -> Vec<Result<Cancelled, Rejection>> {
+        let calls = cancellations.into_iter().map(|item| {
+            let command = Command::Cancel(command::Cancel {
+                id: item.id,
+                fence: item.fence,
+                reason: item.reason,
+                mode: item.mode,
+                cascade: item.cascade,
+            });
+            Ok(self.call(command, item.request_id))
+        });
+        let replies = self.run(calls.collect(), 0, Urgency::Urgent).await;
+        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Cancelled(cancelled) => cancelled)).collect()
+    }
+
+    /// Moves the start of a delayed execution; answers the old and the new time.
+    pub async fn reschedule(&self, id: ExecutionId, start: When) -> Result<(Time, Time), Rejection> {
+        let reply = self.one(Command::Reschedule(command::Reschedule { id, start }), None, Urgency::Normal).await;
+        expect_reply!(reply, Reply::Rescheduled { old, new } => (old, new))
+    }
+
+    /// Answers the priority it had.
+    pub async fn change_priority(&self, id: ExecutionId, priority: u32) -> Result<u32, Rejection> {
+        let command = Command::ChangePriority(command::ChangePriority { id, priority });
+        let reply = self.one(command, None, Urgency::Normal).await;
+        expect_reply!(reply, Reply::PriorityChanged { old, .. } => old)
+    }
+
+    /// Answers all tags it has afterwards.
+    pub async fn set_tags(&self, tagging: Tagging) -> Result<Arc<BTreeMap<Text, Text>>, Rejection> {
+        let command = Command::SetTags(command::SetTags {
+            id: tagging.id,
+            fence: None,
+            set: tagging.set,
+            remove: tagging.remove,
+        });
+        let reply = self.one(command, tagging.request_id, Urgency::Normal).await;
+        expect_reply!(reply, Reply::Tags(tags) => tags)
+    }
+
+    /// Takes the lease away; answers the epoch that ended.
+    pub async fn revoke(&self, id: ExecutionId, reason: impl Into<Text>, hold: bool) -> Result<u64, Rejection> {
+        let command = command::Revoke { id, expected_epoch: None, reason: reason.into(), hold };
+        let reply = self.one(Command::Revoke(command), None, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Revoked { epoch, .. } => epoch)
+    }
+
+    /// Keeps it from running; false if it was held already.
+    pub async fn hold(&self, id: ExecutionId, reason: impl Into<Text>, revoke: bool) -> Result<bool, Rejection> {
+        let command = Command::Hold(command::Hold { id, reason: reason.into(), revoke });
+        let reply = self.one(command, None, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Held { changed } => changed)
+    }
+
+    pub async fn release(&self, id: ExecutionId) -> Result<PublicState, Rejection> {
+        let reply = self.one(Command::Release(command::Release { id }), None, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Released { public_state, .. } => public_state)
+    }
+
+    pub async fn force_complete(
+        &self,
+        id: ExecutionId,
+        result: Option<Bytes>,
+        reason: impl Into<Text>,
+    ) -> Result<Outcome, Rejection> {
+        let command = command::ForceComplete { id, result, content_type: None, reason: reason.into() };
+        let reply = self.one(Command::ForceComplete(command), None, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Forced { outcome } => outcome)
+    }
+
+    pub async fn force_fail(
+        &self,
+        id: ExecutionId,
+        message: impl Into<Text>,
+        reason: impl Into<Text>,
+    ) -> Result<Outcome, Rejection> {
+        let command = command::ForceFail { id, message: message.into(), reason: reason.into() };
+        let reply = self.one(Command::ForceFail(command), None, Urgency::Urgent).await;
+        expect_reply!(reply, Reply::Forced { outcome } => outcome)
+    }
+
+    /// Removes an ended execution now, whatever its retention says.
+    pub async fn purge(&self, id: ExecutionId) -> Result<(), Rejection> {
+        let reply = self.one(Command::Purge(command::Purge { id }), None, Urgency::Normal).await;
+        expect_reply!(reply, Reply::Purged => ())
+    }
+
+    /// Opens an ended execution again; answers its state and how often it was replayed.
+    pub async fn replay(&self, replaying: Replaying) -> Result<(PublicState, u32), Rejection> {
+        let command = Command::Replay(command::Replay {
+            id: replaying.id,
+            reason: replaying.reason,
+            deadline: replaying.deadline,
+            delay_ms: replaying.delay_ms,
+            priority: replaying.priority,
+        });
+        let reply = self.one(command, replaying.request_id, Urgency::Normal).await;
+        expect_reply!(reply, Reply::Replayed { public_state, replays } => (public_state, replays))
+    }
+
+    // Reading.
+
+    pub async fn get(&self, id: ExecutionId) -> Result<ExecutionView, Rejection> {
+        reads::get(&self.shared, &self.principal, id).await
+    }
+
+    /// The outcome and result; waits up to `wait_ms` for the end.
+    pub async fn result(&self, id: ExecutionId, wait_ms: u64) -> Result<ResultView, Rejection> {
+        reads::result(&self.shared, &self.principal, id, wait_ms).await
+    }
+
+    /// All attempts in order, the open one last, with results and failure details.
+    pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Rejection> {
+        reads::attempts(&self.shared, &self.principal, id).await
+    }
+
+    /// One ordered list of what happened to it, and how many old entries were dropped.
+    pub async fn history(&self, id: ExecutionId) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
+        reads::history(&self.shared, &self.principal, id).await
+    }
+
+    pub async fn list(&self, filter: ListFilter) -> Result<ListPage, Rejection> {
+        reads::list(&self.shared, &self.principal, filter).await
+    }
+
+    /// Exact numbers by (lane, kind, public state), for the same filters as `list`.
+    pub async fn count(&self, filter: ListFilter) -> Result<Counts, Rejection> {
+        reads::count(&self.shared, &self.principal, filter).await
+    }
+
+    /// Why it is not running.
+    pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
+        crate::explain::explain(&self.shared, &self.principal, id).await
+    }
+
+    // Sending.
+
+    fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
+        Call { principal: self.principal.clone(), request_id, command }
+    }
+
+    async fn one(&self, command: Command, request_id: Option<Bytes>, urgency: Urgency) -> Answer {
+        only(self.run(vec![Ok(self.call(command, request_id))], 0, urgency).await)
+    }
+
+    async fn run(&self, calls: Vec<Result<Call, Rejection>>, bytes: usize, urgency: Urgency) -> Vec<Answer> {
+        if calls.len() > limits::BATCH_ITEMS_MAX {
+            let refusal = Rejection::invalid("items", "a batch has at most 1000 items");
+            return calls.iter().map(|_| Err(refusal.clone())).collect();
+        }
+        if bytes > limits::BATCH_BYTES_MAX && calls.len() > 1 {
+            let (limit, got) = (limits::BATCH_BYTES_MAX as u64, bytes as u64);
+            return calls.iter().map(|_| Err(Rejection::PayloadTooLarge { field: "items", limit, got })).collect();
+        }
+        self.shared.run(calls, urgency).await
+    }
+}
+
+/// Which mailbox a call goes to: what keeps leases alive or ends work is not held up by submissions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    Urgent,
+    Normal,
+}
+
+fn only<T>(mut answers: Vec<Result<T, Rejection>>) -> Result<T, Rejection> {
+    answers.pop().unwrap_or_else(|| Err(Rejection::internal("a call was not answered")))
+}
+
+/// Waits for the answer of one partition. When the time is up the seat is given back, unless it is being served.
+async fn await_claim(
+    runtime: &dyn crate::runtime::Runtime,
+    seat: Arc<Seat>,
+    mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
+    wait_ms: u64,
+) -> Result<ClaimReply, Rejection> {
+    let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
+    // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
+    let guard = SeatGuard(seat.clone());
+    let reply = if wait_ms == 0 {
+        answer.recv().await.unwrap_or_else(gone)
+    } else {
+        match runtime::timeout(runtime, wait_ms, answer.recv()).await {
+            Some(reply) => reply.unwrap_or_else(gone),
+            None if seat.close() => Ok(ClaimReply::default()),
+            None => answer.recv().await.unwrap_or_else(gone),
+        }
+    };
+    drop(guard);
+    reply
+}
+
+struct SeatGuard(Arc<Seat>);
+
+impl Drop for SeatGuard {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Shared {
+    /// Sends calls to their partitions and gathers the answers in order.
+    pub(crate) async fn run(&self, calls: Vec<Result<Call, Rejection>>, urgency: Urgency) -> Vec<Answer> {
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(calls.len());
+        let mut jobs: BTreeMap<PartitionId, (Vec<usize>, Vec<Call>)> = BTreeMap::new();
+        for (at, call) in calls.into_iter().enumerate() {
+            match call.and_then(|call| place::of_call(self, &call).map(|partition| (partition, call))) {
+                Ok((partition, call)) => {
+                    let (places, calls) = jobs.entry(partition).or_default();
+                    places.push(at);
+                    calls.push(call);
+                    answers.push(None);
+                }
+                Err(rejection) => answers.push(Some(Err(rejection))),
+            }
+        }
+        let mut waiting = Vec::with_capacity(jobs.len());
+        for (partition, (places, calls)) in jobs {
+            let (reply, answer) = oneshot::channel();
+            let sent = self.send(partition, Input::Job(Job::new(calls, reply)), urgency);
+            waiting.push((places, sent.map(|()| answer)));
+        }
+        for (places, sent) in waiting {
+            let replies = match sent {
+                Ok(answer) => answer.await.unwrap_or_else(|_| {
+                    let gone = Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true };
+                    places.iter().map(|_| Err(gone.clone())).collect()
+                }),
+                Err(rejection) => places.iter().map(|_| Err(rejection.clone())).collect(),
+            };
+            for (at, reply) in places.into_iter().zip(replies) {
+                answers[at] = Some(reply);
+            }
+        }
+        let unanswered = || Err(Rejection::internal("a call was not answered"));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
+    }
+}

@@ -1,0 +1,72 @@
+//! What can be set about an engine. Every default is fit for production.
+
+use weft_core::limits::Limits;
+use weft_core::record::execution::Policy;
+use weft_core::text::Text;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Names this node in logs and in the spreading of scanner cycles.
+    pub node: Text,
+    pub limits: Limits,
+    /// For submissions that give no policy.
+    pub policy: Policy,
+    /// Calls that may wait for a partition before callers are told `busy`.
+    pub queue_max: usize,
+    /// Memory for cached records, for all partitions of the node together.
+    pub cache_bytes: usize,
+    /// Ready executions kept in memory per queue.
+    pub window: usize,
+    /// How long a lost wake-up can delay a waiting claim.
+    pub recheck_ms: u64,
+    /// How long callers wait for an outcome that is unknown before they are told so.
+    pub unknown_wait_ms: u64,
+    pub scanners: ScannerConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node: "node".into(),
+            limits: Limits::default(),
+            policy: Policy::default(),
+            queue_max: 4096,
+            cache_bytes: 64 << 20,
+            window: 2048,
+            recheck_ms: 5_000,
+            unknown_wait_ms: 5_000,
+            scanners: ScannerConfig::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct ScannerConfig {
+    /// Scans in flight at a time.
+    pub at_once: usize,
+    /// Which items this node handles; none set means all.
+    pub filter: Filter,
+    /// Time between two looks at the due index of a store that no other process writes to.
+    pub look_ms: u64,
+}
+
+impl Default for ScannerConfig {
+    fn default() -> Self {
+        Self { at_once: 4, filter: Filter::default(), look_ms: 30_000 }
+    }
+}
+
+/// Selects items by namespace and tag, byte for byte. An item that cannot be judged is not selected.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub namespace: Option<Text>,
+    pub tag: Option<(Text, Text)>,
+}
+
+impl Filter {
+    pub const NONE: Filter = Filter { namespace: None, tag: None };
+
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}

@@ -1,0 +1,252 @@
+//! Opening, running and closing an engine on this node.
+
+use crate::client::{Client, Urgency};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::driver::{self, Mail};
+use crate::hub::{Hub, Notice};
+use crate::partition::{Heads, Input, Partition, Surroundings};
+use crate::request::ClaimSpec;
+use crate::runtime::{Runtime, TokioRuntime};
+use crate::scanner;
+use crate::stats::{Counters, Stats};
+use crate::store::{AnyStore, Counted};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tokio::sync::{Notify, mpsc, watch};
+use uuid::Uuid;
+use weft_core::command::Principal;
+use weft_core::error::Rejection;
+use weft_core::text;
+use weft_core::{PartitionId, Time};
+use weft_store::{Description, Store};
+
+/// A running engine. Dropping the last handle does not stop it; `shutdown` does.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+/// Why an engine could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("could not read the store: {0}")]
+    Store(#[from] weft_store::Error),
+    #[error("`{field}` is {got}, at most {max} is allowed")]
+    Limit { field: &'static str, got: u64, max: u64 },
+}
+
+/// What all parts of a node share.
+pub(crate) struct Shared {
+    pub config: Config,
+    pub store: Arc<dyn AnyStore>,
+    pub runtime: Arc<dyn Runtime>,
+    pub description: Description,
+    pub partitions: Vec<Mailbox>,
+    pub hub: Arc<Hub>,
+    pub counters: Arc<Counters>,
+    pub clock: Arc<Clock>,
+    pub heads: Arc<Heads>,
+    closing: AtomicBool,
+    pub closed: Notify,
+    spin: AtomicU64,
+    /// Tasks that are still running; shutdown waits until there are none.
+    pub running: watch::Sender<usize>,
+}
+
+pub(crate) struct Mailbox {
+    urgent: mpsc::Sender<Input>,
+    normal: mpsc::Sender<Input>,
+}
+
+const BUSY_RETRY_MS: u64 = 50;
+/// How long shutdown waits for what is on its way.
+const SHUTDOWN_WAIT_MS: u64 = 15_000;
+
+impl Engine {
+    /// Opens an engine on tokio. Scanners and partition loops run until `shutdown`.
+    pub async fn open<S: Store>(store: S, config: Config) -> Result<Engine, OpenError> {
+        Self::open_on(Arc::new(store), config, Arc::new(TokioRuntime::current())).await
+    }
+
+    /// Opens an engine in a world of the caller's choice.
+    pub async fn open_on<S: Store>(
+        store: Arc<S>,
+        config: Config,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<Engine, OpenError> {
+        check_limits(&config)?;
+        let counters = Arc::new(Counters::default());
+        let store: Arc<dyn AnyStore> = Arc::new(Counted::new(store, counters.clone()));
+        let description = store.describe();
+        let clock = Arc::new(Clock::new(runtime.clone()));
+        clock.measured(store.now().await?);
+        let (hub, heads) = (Arc::new(Hub::default()), Arc::new(Heads::default()));
+        let surroundings = Arc::new(Surroundings {
+            config: config.clone(),
+            description: description.clone(),
+            hub: hub.clone(),
+            counters: counters.clone(),
+            clock: clock.clone(),
+            runtime: runtime.clone(),
+            heads: heads.clone(),
+        });
+        let mut loops = Vec::new();
+        let mut mailboxes = Vec::new();
+        for index in 0..description.partitions {
+            let id = PartitionId(index);
+            let head = store.read(id, Vec::new()).await?.head;
+            let (urgent, urgent_mail) = mpsc::channel(config.queue_max.max(1));
+            let (normal, normal_mail) = mpsc::channel(config.queue_max.max(1));
+            mailboxes.push(Mailbox { urgent, normal });
+            let mail = Mail { urgent: urgent_mail, normal: normal_mail };
+            loops.push((id, Partition::new(id, surroundings.clone(), head), mail));
+        }
+        let shared = Arc::new(Shared {
+            config,
+            store,
+            runtime,
+            description,
+            partitions: mailboxes,
+            hub,
+            counters,
+            clock,
+            heads,
+            closing: AtomicBool::new(false),
+            closed: Notify::new(),
+            spin: AtomicU64::new(0),
+            running: watch::Sender::new(0),
+        });
+        for (id, partition, mail) in loops {
+            shared.start(driver::run(shared.clone(), id, partition, mail));
+        }
+        shared.start(scanner::runner::run(shared.clone()));
+        shared.start(scanner::watch::run(shared.clone()));
+        Ok(Engine { shared })
+    }
+
+    /// A client that may do everything in one namespace.
+    pub fn client(&self, namespace: &str) -> Result<Client, Rejection> {
+        text::check_name("namespace", namespace)?;
+        Ok(self.client_as(Principal::all(namespace, "embedded")))
+    }
+
+    /// A client with the rights of `principal`.
+    pub fn client_as(&self, principal: Principal) -> Client {
+        Client::new(self.shared.clone(), principal)
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.shared.counters.snapshot()
+    }
+
+    pub fn describe(&self) -> &Description {
+        &self.shared.description
+    }
+
+    /// Store time as this node knows it.
+    pub fn now(&self) -> Time {
+        self.shared.now()
+    }
+
+    /// Stops taking calls, answers those that wait, finishes what is on its way. Leases stay valid. A second call waits
+    /// for the first.
+    pub async fn shutdown(&self) {
+        let shared = &self.shared;
+        if !shared.closing.swap(true, Ordering::AcqRel) {
+            shared.hub.notify_all(&Notice::NodeStopping);
+            shared.hub.due.notify_one();
+            shared.closed.notify_waiters();
+            for mailbox in &shared.partitions {
+                // A full mailbox is emptied by its loop, which then meets the stop.
+                let _ = mailbox.normal.send(Input::Stop).await;
+            }
+        }
+        let mut running = shared.running.subscribe();
+        let ended = running.wait_for(|running| *running == 0);
+        let _ = crate::runtime::timeout(&*shared.runtime, SHUTDOWN_WAIT_MS, ended).await;
+    }
+}
+
+fn check_limits(config: &Config) -> Result<(), OpenError> {
+    use weft_core::limits::*;
+    let limits = &config.limits;
+    let check = |field, got: usize, max: usize| match got > max {
+        true => Err(OpenError::Limit { field, got: got as u64, max: max as u64 }),
+        false => Ok(()),
+    };
+    check("input_max", limits.input_max, INPUT_CEILING)?;
+    check("result_max", limits.result_max, RESULT_CEILING)?;
+    check("checkpoint_max", limits.checkpoint_max, CHECKPOINT_CEILING)?;
+    check("request_ttl_ms", limits.request_ttl_ms as usize, REQUEST_TTL_CEILING_MS as usize)
+}
+
+impl Shared {
+    /// Store time, as far as this node knows it.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// A version 7 id: ordered by time, so that new records lie beside each other.
+    pub fn fresh_uuid(&self) -> Uuid {
+        fresh_uuid(&*self.runtime, self.now())
+    }
+
+    /// Which partitions a claim asks, best first.
+    pub fn claim_order(&self, spec: &ClaimSpec) -> Vec<PartitionId> {
+        let spin = self.spin.fetch_add(1, Ordering::Relaxed);
+        self.heads.order(spec, self.partitions.len(), spin)
+    }
+
+    /// Puts an input into a mailbox, or refuses it: waiting room is bounded.
+    pub fn send(&self, partition: PartitionId, input: Input, urgency: Urgency) -> Result<(), Rejection> {
+        if self.is_closing() && matches!(input, Input::Job(_)) && urgency == Urgency::Normal {
+            return Err(Rejection::Unavailable { retry_after_ms: 1_000, outcome_unknown: false });
+        }
+        let mailbox = self
+            .partitions
+            .get(usize::from(partition.0))
+            .ok_or(Rejection::InvalidId { expected: "x" })?;
+        let sender = match urgency {
+            Urgency::Urgent => &mailbox.urgent,
+            Urgency::Normal => &mailbox.normal,
+        };
+        sender.try_send(input).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => {
+                self.counters.busy.add(1);
+                Rejection::Busy { retry_after_ms: BUSY_RETRY_MS }
+            }
+            mpsc::error::TrySendError::Closed(_) => {
+                Rejection::Unavailable { retry_after_ms: 1_000, outcome_unknown: false }
+            }
+        })
+    }
+
+    /// Runs a task that shutdown waits for.
+    fn start(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
+        let shared = self.clone();
+        self.running.send_modify(|running| *running += 1);
+        self.runtime.spawn(Box::pin(async move {
+            task.await;
+            shared.running.send_modify(|running| *running -= 1);
+        }));
+    }
+}
+
+/// A version 7 id made of the given time and fresh entropy.
+pub(crate) fn fresh_uuid(runtime: &dyn Runtime, now: Time) -> Uuid {
+    let high = (u128::from(now.ms()) << 80) | (u128::from(runtime.random() & 0xfff) << 64);
+    let low = u128::from(runtime.random());
+    let version = 0x7u128 << 76;
+    let variant = 0x2u128 << 62;
+    Uuid::from_u128(high | version | variant | (low & 0x3fff_ffff_ffff_ffff))
+}
+
+/// An id that is nothing but entropy.
+pub(crate) fn random_uuid(runtime: &dyn Runtime) -> Uuid {
+    Uuid::from_u128((u128::from(runtime.random()) << 64) | u128::from(runtime.random()))
+}

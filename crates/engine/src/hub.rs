@@ -1,0 +1,160 @@
+//! What a commit is told to inside the node: callers that wait for an end, workers that hold a lease, the scanner
+//! runner. Everything here is a hint from memory; nothing depends on its arrival.
+
+use crate::request::ClaimSpec;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+use tokio::sync::{Notify, mpsc, oneshot};
+use weft_core::record::execution::EndCause;
+use weft_core::schema::Timer;
+use weft_core::text::{Capabilities, Text};
+use weft_core::{ExecutionId, PartitionId, Time};
+
+/// Something a worker should know about a lease it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The execution is cancelled: stop and discard.
+    Cancelled { execution: ExecutionId, epoch: u64 },
+    /// Finish, save a checkpoint or cancel within the time.
+    CancelRequested { execution: ExecutionId, epoch: u64, reason: Text, kill_at: Option<Time> },
+    /// The lease is gone: stop and discard.
+    LeaseLost { execution: ExecutionId, epoch: u64, cause: EndCause },
+    /// The node shuts down; leases are unaffected.
+    NodeStopping,
+}
+
+/// A worker process that claimed lately, as `explain` needs it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub lanes: Vec<Text>,
+    pub kinds: Option<std::sync::Arc<[Text]>>,
+    pub capabilities: Capabilities,
+    pub at: Time,
+}
+
+/// How long a silent worker counts as live.
+pub const WORKER_TTL_MS: u64 = 60_000;
+const WORKERS_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub struct Hub {
+    state: Mutex<State>,
+    /// Rung when a timer is armed earlier than the runner knows, and at shutdown.
+    pub due: Notify,
+}
+
+type Subscribers = BTreeMap<(Text, Text), mpsc::UnboundedSender<Notice>>;
+
+#[derive(Default)]
+struct State {
+    ends: BTreeMap<ExecutionId, Vec<oneshot::Sender<()>>>,
+    notices: Subscribers,
+    hints: BTreeMap<(Timer, PartitionId), Time>,
+    workers: BTreeMap<(Text, Text), Seen>,
+}
+
+impl Hub {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves only hints behind, which are good at any moment.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Resolves when the execution ends on this node, or never.
+    pub fn end_of(&self, id: ExecutionId) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        let mut state = self.lock();
+        let waiting = state.ends.entry(id).or_default();
+        waiting.retain(|other| !other.is_closed());
+        waiting.push(tell);
+        told
+    }
+
+    /// True if anybody waits for an end or a notice: then commits are worth telling.
+    pub fn is_listened_to(&self) -> bool {
+        let state = self.lock();
+        !state.ends.is_empty() || !state.notices.is_empty()
+    }
+
+    pub fn ended(&self, id: ExecutionId) {
+        for tell in self.lock().ends.remove(&id).into_iter().flatten() {
+            // The caller may have stopped waiting.
+            let _ = tell.send(());
+        }
+    }
+
+    /// Drops the entry of a caller that stopped waiting.
+    pub fn forget_end(&self, id: ExecutionId) {
+        let mut state = self.lock();
+        if let Some(waiting) = state.ends.get_mut(&id) {
+            waiting.retain(|other| !other.is_closed());
+            if waiting.is_empty() {
+                state.ends.remove(&id);
+            }
+        }
+    }
+
+    pub fn subscribe(&self, namespace: Text, instance: Text) -> mpsc::UnboundedReceiver<Notice> {
+        let (tell, told) = mpsc::unbounded_channel();
+        self.lock().notices.insert((namespace, instance), tell);
+        told
+    }
+
+    pub fn notify(&self, namespace: &Text, instance: &Text, notice: Notice) {
+        let mut state = self.lock();
+        let key = (namespace.clone(), instance.clone());
+        if let Some(tell) = state.notices.get(&key)
+            && tell.send(notice).is_err()
+        {
+            state.notices.remove(&key);
+        }
+    }
+
+    pub fn notify_all(&self, notice: &Notice) {
+        self.lock().notices.retain(|_, tell| tell.send(notice.clone()).is_ok());
+    }
+
+    /// A timer of `partition` is due at `at`, or later than something known.
+    pub fn hint(&self, timer: Timer, partition: PartitionId, at: Time) {
+        let mut state = self.lock();
+        let earliest = state.hints.values().min().copied();
+        let known = state.hints.entry((timer, partition)).or_insert(at);
+        *known = (*known).min(at);
+        drop(state);
+        if earliest.is_none_or(|earliest| at < earliest) {
+            self.due.notify_one();
+        }
+    }
+
+    pub fn hints(&self) -> Vec<((Timer, PartitionId), Time)> {
+        self.lock().hints.iter().map(|(key, at)| (*key, *at)).collect()
+    }
+
+    /// Forgets a hint before its scan begins: what is committed from now on hints again.
+    pub fn take_hint(&self, timer: Timer, partition: PartitionId) -> Option<Time> {
+        self.lock().hints.remove(&(timer, partition))
+    }
+
+    pub fn seen(&self, spec: &ClaimSpec, now: Time) {
+        let mut state = self.lock();
+        if state.workers.len() >= WORKERS_MAX {
+            state.workers.retain(|_, seen| now.since(seen.at) < WORKER_TTL_MS);
+        }
+        let key = (spec.namespace.clone(), spec.instance.clone());
+        let seen = Seen {
+            lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
+            kinds: spec.kinds.clone(),
+            capabilities: spec.capabilities.clone(),
+            at: now,
+        };
+        state.workers.insert(key, seen);
+    }
+
+    /// Workers of a namespace that claimed lately, by instance.
+    pub fn workers(&self, namespace: &str, now: Time) -> Vec<(Text, Seen)> {
+        let state = self.lock();
+        let live = state.workers.iter().filter(|((owner, _), seen)| {
+            owner.as_ref() == namespace && now.since(seen.at) < WORKER_TTL_MS
+        });
+        live.map(|((_, instance), seen)| (instance.clone(), seen.clone())).collect()
+    }
+}

@@ -1,0 +1,135 @@
+//! Records in memory. A guess that commits verify, never the truth; bounded in bytes.
+
+use lru::LruCache;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use weft_core::CommitId;
+use weft_core::codec::DecodeError;
+use weft_core::record::{Key, Record};
+use weft_core::schema::PartMask;
+use weft_core::tx::Lookup;
+use weft_store::Found;
+
+/// A hasher without a random seed, so that a run can be repeated.
+type Fixed = BuildHasherDefault<DefaultHasher>;
+
+pub struct Cache {
+    entries: LruCache<Key, Entry, Fixed>,
+    weight: usize,
+    weight_max: usize,
+}
+
+struct Entry {
+    what: What,
+    /// How many foreign changes were known when it was read or written.
+    stamp: u64,
+    /// The turn in which its read began, or its commit ended.
+    turn: u64,
+    weight: usize,
+}
+
+enum What {
+    Absent,
+    Present(Record, CommitId),
+    Damaged(DecodeError),
+}
+
+impl Cache {
+    pub fn new(weight_max: usize) -> Self {
+        Self { entries: LruCache::unbounded_with_hasher(Fixed::default()), weight: 0, weight_max }
+    }
+
+    pub fn get(&self, key: &Key) -> Lookup<'_> {
+        match self.entries.peek(key).map(|entry| &entry.what) {
+            None => Lookup::Unknown,
+            Some(What::Absent) => Lookup::Absent,
+            Some(What::Present(record, revision)) => Lookup::Present { record, revision: *revision },
+            Some(What::Damaged(error)) => Lookup::Damaged(error),
+        }
+    }
+
+    pub fn contains(&self, key: &Key) -> bool {
+        self.entries.contains(key)
+    }
+
+    pub fn record(&self, key: &Key) -> Option<&Record> {
+        match self.get(key) {
+            Lookup::Present { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Known, and not read since `turn`.
+    pub fn is_older(&self, key: &Key, turn: u64) -> bool {
+        self.entries.peek(key).is_some_and(|entry| entry.turn < turn)
+    }
+
+    /// Read or written when `stamp` foreign changes were known, or absent from the cache.
+    pub fn is_current(&self, key: &Key, stamp: u64) -> bool {
+        self.entries.peek(key).is_none_or(|entry| entry.stamp == stamp)
+    }
+
+    /// Takes a record as one of our commits left it; `None` if it was deleted.
+    pub fn put(&mut self, key: Key, record: Option<(Record, CommitId)>, stamp: u64, turn: u64) {
+        let what = record.map_or(What::Absent, |(record, revision)| What::Present(record, revision));
+        self.insert(key, what, stamp, turn);
+    }
+
+    /// Takes what a read returned. Parts of the same revision are joined; of two different revisions neither is
+    /// believed, and the next use reads again.
+    pub fn absorb(&mut self, key: Key, parts: PartMask, found: Option<Found>, stamp: u64, turn: u64) {
+        let (what, revision) = match found {
+            None => (What::Absent, None),
+            Some(found) => match Record::decode(key, &found.parts, parts) {
+                Ok(record) => (What::Present(record, found.revision), Some(found.revision)),
+                Err(error) => (What::Damaged(error), Some(found.revision)),
+            },
+        };
+        if let Some(entry) = self.entries.peek(&key) {
+            let known = match &entry.what {
+                What::Present(_, revision) => Some(*revision),
+                What::Absent | What::Damaged(_) => None,
+            };
+            // A read that began before our own commit ended may show what was there before it.
+            if known != revision && entry.turn > turn {
+                self.remove(&key);
+                return;
+            }
+        }
+        let what = match (what, self.entries.peek(&key).map(|entry| &entry.what)) {
+            (What::Present(mut record, revision), Some(What::Present(known, same))) if revision == *same => {
+                record.absorb(known);
+                What::Present(record, revision)
+            }
+            (what, _) => what,
+        };
+        self.insert(key, what, stamp, turn);
+    }
+
+    fn insert(&mut self, key: Key, what: What, stamp: u64, turn: u64) {
+        let weight = match &what {
+            What::Present(record, _) => record.weight(),
+            What::Absent | What::Damaged(_) => 128,
+        };
+        self.weight += weight;
+        if let Some(old) = self.entries.put(key, Entry { what, stamp, turn, weight }) {
+            self.weight -= old.weight;
+        }
+    }
+
+    pub fn remove(&mut self, key: &Key) {
+        if let Some(old) = self.entries.pop(key) {
+            self.weight -= old.weight;
+        }
+    }
+
+    /// Drops the records that were used longest ago. Called only between batches: what a command asked for stays until
+    /// it has run.
+    pub fn trim(&mut self) {
+        while self.weight > self.weight_max && self.entries.len() > 1 {
+            match self.entries.pop_lru() {
+                Some((_, old)) => self.weight -= old.weight,
+                None => return,
+            }
+        }
+    }
+}

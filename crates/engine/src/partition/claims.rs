@@ -1,0 +1,525 @@
+//! Claims that wait, and handing them work. An execution that becomes ready in a batch is leased to a waiting claim in
+//! the same commit. Among claims that match, the one with the fewest capabilities goes first, then the longest waiting.
+
+use super::ready::{Best, LaneKey, execution_at};
+use super::{Partition, Ran, ScanTag, Seat};
+use crate::request::{ClaimReply, ClaimSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use weft_core::command::{self, Call, Command, Principal};
+use weft_core::error::Rejection;
+use weft_core::limits;
+use weft_core::planted::{self, Defect};
+use weft_core::record::execution::State;
+use weft_core::record::{Key, Record};
+use weft_core::reply::{Claimed, Reply};
+use weft_core::schema::{IndexId, PartMask, Value, execution as schema};
+use weft_core::tx::{Base, Lookup, Miss, Stop, Tx};
+use weft_core::{LeaseId, Time};
+use weft_store::{Page, Range, Scan, Target};
+
+type ReplyTo = mpsc::UnboundedSender<Result<ClaimReply, Rejection>>;
+
+/// A claim call at one partition.
+pub struct ClaimJob {
+    spec: Arc<ClaimSpec>,
+    max: usize,
+    seat: Arc<Seat>,
+    /// Answer at once if there is nothing.
+    answer_empty: bool,
+    reply: ReplyTo,
+}
+
+impl ClaimJob {
+    pub fn new(
+        spec: Arc<ClaimSpec>,
+        max: usize,
+        seat: Arc<Seat>,
+        answer_empty: bool,
+    ) -> (Self, mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>) {
+        let (reply, answer) = mpsc::unbounded_channel();
+        (Self { spec, max, seat, answer_empty, reply }, answer)
+    }
+
+    /// One of several partitions in which the same call waits.
+    pub fn shared(spec: Arc<ClaimSpec>, max: usize, seat: Arc<Seat>, reply: ReplyTo) -> Self {
+        Self { spec, max, seat, answer_empty: false, reply }
+    }
+}
+
+/// A claim that got something in the open batch, or is to be told that there is nothing.
+pub struct Served {
+    waiter: Waiter,
+    reply: ClaimReply,
+}
+
+impl Served {
+    pub fn reference(&self) -> Option<&[u8; 32]> {
+        self.waiter.job.spec.claim_ref.as_ref()
+    }
+
+    pub fn answer(self) {
+        self.waiter.job.seat.finish();
+        // A caller that has gone gets its leases back by its request id, or they run out.
+        let _ = self.waiter.job.reply.send(Ok(self.reply));
+    }
+
+    pub fn refuse(self, refusal: Rejection) {
+        self.waiter.job.seat.finish();
+        let _ = self.waiter.job.reply.send(Err(refusal));
+    }
+}
+
+pub struct Waiter {
+    job: ClaimJob,
+    /// When it came in.
+    turn: u64,
+    /// It has looked up what an earlier call with its request id took.
+    looked_up: bool,
+    /// Records it waits for; a failed load refuses it.
+    loading: bool,
+}
+
+/// Fewest capabilities first, then longest waiting.
+type Place = (usize, u64);
+
+pub struct Claims {
+    waiting: BTreeMap<Place, Waiter>,
+    next: u64,
+    /// Claims that something has changed for.
+    fresh: BTreeSet<Place>,
+    by_lane: BTreeMap<LaneKey, BTreeSet<Place>>,
+    /// Repeats of claims whose commit is on its way.
+    behind: Vec<Waiter>,
+    lookups: BTreeMap<[u8; 32], Vec<Waiter>>,
+    recheck_at: Option<Time>,
+}
+
+impl Default for Claims {
+    fn default() -> Self {
+        Self {
+            waiting: BTreeMap::new(),
+            // Numbers begin in the middle, so that a claim that is given back finds room in front.
+            next: 1 << 32,
+            fresh: BTreeSet::new(),
+            by_lane: BTreeMap::new(),
+            behind: Vec::new(),
+            lookups: BTreeMap::new(),
+            recheck_at: None,
+        }
+    }
+}
+
+impl Claims {
+    fn insert(&mut self, waiter: Waiter) {
+        let place = (waiter.job.spec.capabilities.len(), self.next);
+        self.next += 1;
+        self.insert_at(place, waiter);
+    }
+
+    fn insert_at(&mut self, place: Place, waiter: Waiter) {
+        for wish in &waiter.job.spec.lanes {
+            let lane = LaneKey { namespace: waiter.job.spec.namespace.clone(), lane: wish.lane.clone() };
+            self.by_lane.entry(lane).or_default().insert(place);
+        }
+        self.fresh.insert(place);
+        self.waiting.insert(place, waiter);
+    }
+
+    fn remove(&mut self, place: Place) -> Option<Waiter> {
+        let waiter = self.waiting.remove(&place)?;
+        self.fresh.remove(&place);
+        for wish in &waiter.job.spec.lanes {
+            let lane = LaneKey { namespace: waiter.job.spec.namespace.clone(), lane: wish.lane.clone() };
+            if let Some(places) = self.by_lane.get_mut(&lane) {
+                places.remove(&place);
+                if places.is_empty() {
+                    self.by_lane.remove(&lane);
+                }
+            }
+        }
+        Some(waiter)
+    }
+
+    /// Work may have come into the lane.
+    pub fn lane_changed(&mut self, lane: &LaneKey) {
+        if let Some(places) = self.by_lane.get(lane) {
+            self.fresh.extend(places);
+        }
+    }
+
+    pub fn retry_all(&mut self) {
+        self.fresh.extend(self.waiting.keys());
+    }
+
+    /// A claim whose commit did not happen waits again, in front of others that came later.
+    pub fn give_back(&mut self, served: Served) {
+        served.waiter.job.seat.release();
+        let tokens = served.waiter.job.spec.capabilities.len();
+        let first = self.waiting.range((tokens, 0)..=(tokens, u64::MAX)).next().map(|(place, _)| place.1);
+        let place = (tokens, first.unwrap_or(self.next).saturating_sub(1));
+        self.insert_at(place, served.waiter);
+    }
+
+    pub fn recheck_at(&self) -> Option<Time> {
+        self.recheck_at.filter(|_| !self.waiting.is_empty())
+    }
+}
+
+impl Partition {
+    pub(super) fn take_claim(&mut self, job: ClaimJob) {
+        let waiter = Waiter { job, turn: self.turn, looked_up: false, loading: false };
+        if self.claims.waiting.len() >= 64 && self.turn.is_multiple_of(64) {
+            self.drop_closed_claims();
+        }
+        if self.claims.recheck_at().is_none() {
+            self.claims.recheck_at = Some(self.node.runtime.clock() + self.node.config.recheck_ms);
+        }
+        self.admit(waiter);
+    }
+
+    fn admit(&mut self, waiter: Waiter) {
+        let Some(reference) = waiter.job.spec.claim_ref.filter(|_| !waiter.looked_up) else {
+            self.claims.insert(waiter);
+            return;
+        };
+        self.replace_older(&reference);
+        let open = self.open.served.iter().any(|served| served.reference() == Some(&reference));
+        if open || self.flying.as_ref().is_some_and(|flying| flying.holds_claim(&reference)) {
+            self.claims.behind.push(waiter);
+            return;
+        }
+        self.claims.lookups.entry(reference).or_default().push(waiter);
+        self.look_up_claim(reference);
+    }
+
+    /// Finds what an earlier call with this reference took.
+    pub(super) fn look_up_claim(&mut self, reference: [u8; 32]) {
+        let prefix = vec![Value::bytes(&reference)];
+        let scan = Scan {
+            target: Target::Index(IndexId::ByClaim),
+            ranges: vec![Range { prefix, after: None, until: None }],
+            limit: limits::CLAIM_MAX * usize::from(self.node.description.partitions.max(1)),
+            descending: false,
+            parts: None,
+        };
+        self.push_scan(ScanTag::ByClaim(reference), scan);
+    }
+
+    /// A newer waiting call of the same instance and request id replaces the older, which answers empty.
+    fn replace_older(&mut self, reference: &[u8; 32]) {
+        let older = self.claims.waiting.iter().filter(|(_, other)| other.job.spec.claim_ref.as_ref() == Some(reference));
+        let older: Vec<Place> = older.map(|(place, _)| *place).collect();
+        for place in older {
+            if let Some(waiter) = self.claims.remove(place)
+                && waiter.job.seat.take()
+            {
+                Served { waiter, reply: ClaimReply::default() }.answer();
+            }
+        }
+    }
+
+    /// Leases that an earlier call with this request id took and that are still valid are handed out again.
+    pub(super) fn found_by_claim(&mut self, reference: [u8; 32], page: Page) {
+        let keys: Vec<Key> = page.entries.iter().filter_map(|entry| entry.key()).collect();
+        for mut waiter in self.claims.lookups.remove(&reference).into_iter().flatten() {
+            match self.hand_out_again(&keys, &reference) {
+                Err(misses) => {
+                    self.want(misses);
+                    self.claims.behind.push(waiter);
+                }
+                Ok(executions) if executions.is_empty() => {
+                    waiter.looked_up = true;
+                    self.claims.insert(waiter);
+                }
+                Ok(executions) => {
+                    if waiter.job.seat.take() {
+                        let reply = ClaimReply { executions, ..ClaimReply::default() };
+                        self.open.served.push(Served { waiter, reply });
+                    }
+                }
+            }
+        }
+    }
+
+    fn hand_out_again(&mut self, keys: &[Key], reference: &[u8; 32]) -> Result<Vec<Claimed>, Vec<Miss>> {
+        let now = self.tell_time();
+        let view =
+            super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let mut executions = Vec::new();
+        let mut misses = Vec::new();
+        for key in keys {
+            let Key::Execution(id) = key else { continue };
+            let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
+            match weft_core::execution::claim::again(&mut tx, *id, reference) {
+                Ok(Some(claimed)) => executions.push(claimed),
+                Ok(None) | Err(Stop::Rejected(_)) => {}
+                Err(Stop::Miss) => misses.extend(tx.misses()),
+            }
+        }
+        if misses.is_empty() { Ok(executions) } else { Err(misses) }
+    }
+
+    pub(super) fn claim_lookup_failed(&mut self, reference: [u8; 32]) {
+        for waiter in self.claims.lookups.remove(&reference).into_iter().flatten() {
+            refuse(waiter);
+        }
+    }
+
+    /// Gives work to the claims for which something has changed.
+    pub(super) fn serve_claims(&mut self) {
+        for lane in self.ready.take_dirty() {
+            self.claims.lane_changed(&lane);
+        }
+        while !self.is_full() {
+            let Some(place) = self.claims.fresh.pop_first() else { break };
+            self.serve(place);
+        }
+        if !self.claims.waiting.is_empty() || !self.open.served.is_empty() {
+            for queue in self.ready.running_low() {
+                if let Some(scan) = self.ready.refill(&queue) {
+                    self.push_scan(ScanTag::Refill(queue), scan);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, place: Place) {
+        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return };
+        if waiter.job.seat.is_closed() {
+            self.claims.remove(place);
+            return;
+        }
+        if !waiter.job.seat.take() {
+            return;
+        }
+        waiter.loading = false;
+        let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
+        let (reply, end) = self.gather(&spec, max, turn);
+        let waiter = self.claims.waiting.get_mut(&place).expect("claims: the waiter is not removed while it is served");
+        let nothing = reply.executions.is_empty();
+        if !nothing || (matches!(end, End::Nothing) && waiter.job.answer_empty) || reply.more {
+            if let Some(waiter) = self.claims.remove(place) {
+                self.open.served.push(Served { waiter, reply });
+            }
+            return;
+        }
+        waiter.loading = matches!(end, End::Asked);
+        waiter.job.seat.release();
+    }
+
+    /// Leases up to `max` executions in the open batch, best first.
+    fn gather(&mut self, spec: &Arc<ClaimSpec>, max: usize, turn: u64) -> (ClaimReply, End) {
+        let fresh = !self.node.description.exclusive && !planted::on(Defect::ProgressNeedsWake);
+        let mut reply = ClaimReply::default();
+        let (mut bytes, mut refusals) = (0, 0);
+        while reply.executions.len() < max && !self.is_full() {
+            if refusals >= limits::CLAIM_REFUSALS_MAX {
+                reply.more = true;
+                return (reply, End::Nothing);
+            }
+            let (queue, rank) = match self.ready.best(spec, turn, fresh) {
+                Best::Nothing => return (reply, End::Nothing),
+                Best::Ask { discover, refill } => {
+                    // What was found goes out at once; nobody waits to fill `max`.
+                    if reply.executions.is_empty() {
+                        self.ask(discover, refill);
+                        return (reply, End::Asked);
+                    }
+                    return (reply, End::Nothing);
+                }
+                Best::Candidate { queue, rank } => (queue, rank),
+            };
+            let key = execution_at(self.id, rank);
+            let size = match self.look(&key, rank) {
+                Look::Ready { input_bytes } => input_bytes,
+                Look::Other => {
+                    self.ready.remove(&queue, rank);
+                    continue;
+                }
+                Look::Unknown => {
+                    if reply.executions.is_empty() {
+                        self.want_upcoming(spec, max);
+                        return (reply, End::Asked);
+                    }
+                    return (reply, End::Nothing);
+                }
+            };
+            if !reply.executions.is_empty() && bytes + size > spec.max_bytes {
+                return (reply, End::Nothing);
+            }
+            match self.take(spec, key, turn) {
+                Taken::Lease(claimed) => {
+                    bytes += size;
+                    let weight = spec.lanes.iter().find(|wish| wish.lane == queue.lane.lane).map_or(1, |wish| wish.weight);
+                    self.ready.remove(&queue, rank);
+                    self.ready.charge(&queue.lane, weight);
+                    reply.executions.push(claimed);
+                }
+                Taken::Refused => {
+                    self.ready.remove(&queue, rank);
+                    refusals += 1;
+                }
+                Taken::Miss => {
+                    if reply.executions.is_empty() {
+                        self.want_upcoming(spec, max);
+                        return (reply, End::Asked);
+                    }
+                    return (reply, End::Nothing);
+                }
+            }
+        }
+        (reply, End::Nothing)
+    }
+
+    /// What is known about a candidate. An entry whose place is not the one its record has is left over from before.
+    fn look(&self, key: &Key, rank: super::ready::Rank) -> Look {
+        let view =
+            super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let record = match self.open.overlay.get(key) {
+            Some(record) => record,
+            None => match view.get(key) {
+                Lookup::Present { record, .. } => Some(record),
+                Lookup::Absent | Lookup::Damaged(_) => None,
+                Lookup::Unknown => return Look::Unknown,
+            },
+        };
+        match record {
+            Some(Record::Execution(execution)) => match execution.hot.state {
+                State::Ready { order, .. } if order == rank.0 => {
+                    Look::Ready { input_bytes: execution.hot.input_bytes.unwrap_or(0) as usize }
+                }
+                _ => Look::Other,
+            },
+            _ => Look::Other,
+        }
+    }
+
+    fn take(&mut self, spec: &Arc<ClaimSpec>, key: Key, turn: u64) -> Taken {
+        let Key::Execution(id) = key else { return Taken::Refused };
+        let command = Command::Claim(command::Claim {
+            id,
+            lease: LeaseId::new(self.id, crate::engine::fresh_uuid(&*self.node.runtime, self.now)),
+            worker: spec.worker.clone(),
+            instance: spec.instance.clone(),
+            lease_ms: spec.lease_ms,
+            kinds: spec.kinds.clone(),
+            capabilities: spec.capabilities.clone(),
+            claim_ref: spec.claim_ref,
+        });
+        let call = Call { principal: Principal::clone(&spec.principal), request_id: None, command };
+        match self.run(&call, turn, false) {
+            Ran::Answer(Ok(Reply::Claimed(claimed)), _) => Taken::Lease(*claimed),
+            Ran::Answer(_, _) => Taken::Refused,
+            Ran::Miss(misses) => {
+                self.want(misses);
+                Taken::Miss
+            }
+        }
+    }
+
+    /// Loads the candidate together with those that may come after it.
+    fn want_upcoming(&mut self, spec: &ClaimSpec, count: usize) {
+        let parts = schema::LIGHT.with(PartMask::of(schema::INPUT));
+        for rank in self.ready.upcoming(spec, count) {
+            let key = execution_at(self.id, rank);
+            let loaded = self.open.overlay.get(&key).is_some()
+                || self.cache.record(&key).is_some_and(|record| record.loaded().covers(parts));
+            if !loaded {
+                self.want(vec![Miss::Record(key, parts)]);
+            }
+        }
+    }
+
+    fn ask(&mut self, discover: Vec<LaneKey>, refill: Vec<super::ready::QueueKey>) {
+        for lane in discover {
+            if let Some(scan) = self.ready.discover(&lane) {
+                self.push_scan(ScanTag::Discover(lane), scan);
+            }
+        }
+        for queue in refill {
+            if let Some(scan) = self.ready.refill(&queue) {
+                self.push_scan(ScanTag::Refill(queue), scan);
+            }
+        }
+    }
+
+    /// The store cannot be read: claims that wait for it are told.
+    pub(super) fn refuse_loading_claims(&mut self) {
+        let places = self.claims.waiting.iter().filter(|(_, waiter)| waiter.loading).map(|(place, _)| *place);
+        for place in places.collect::<Vec<_>>() {
+            if let Some(waiter) = self.claims.remove(place) {
+                refuse(waiter);
+            }
+        }
+    }
+
+    /// After a commit: repeats that waited for its outcome go on.
+    pub(super) fn resume_claims(&mut self) {
+        for waiter in std::mem::take(&mut self.claims.behind) {
+            self.admit(waiter);
+        }
+    }
+
+    /// Lost wake-ups are made good: every lane that is waited for is looked at again.
+    pub(super) fn recheck_claims(&mut self, clock: Time) {
+        self.drop_closed_claims();
+        self.claims.recheck_at = Some(clock + self.node.config.recheck_ms);
+        if planted::on(Defect::ProgressNeedsWake) {
+            return;
+        }
+        for lane in self.claims.by_lane.keys() {
+            self.ready.forget_lane(lane);
+        }
+        self.turn += 1;
+        for waiter in self.claims.waiting.values_mut() {
+            waiter.turn = self.turn;
+        }
+        self.claims.retry_all();
+    }
+
+    fn drop_closed_claims(&mut self) {
+        let closed = self.claims.waiting.iter().filter(|(_, waiter)| waiter.job.seat.is_closed());
+        for place in closed.map(|(place, _)| *place).collect::<Vec<_>>() {
+            self.claims.remove(place);
+        }
+    }
+
+    /// The node stops: claims that wait are answered empty, so that their workers go elsewhere.
+    pub(super) fn drain_claims(&mut self) {
+        for place in self.claims.waiting.keys().copied().collect::<Vec<_>>() {
+            if let Some(waiter) = self.claims.remove(place)
+                && waiter.job.seat.take()
+            {
+                let reply = ClaimReply { draining: true, ..ClaimReply::default() };
+                Served { waiter, reply }.answer();
+            }
+        }
+    }
+}
+
+fn refuse(waiter: Waiter) {
+    if waiter.job.seat.take() {
+        let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
+        Served { waiter, reply: ClaimReply::default() }.refuse(refusal);
+    }
+}
+
+enum End {
+    Nothing,
+    /// A store call is on its way that may show more.
+    Asked,
+}
+
+enum Look {
+    Ready { input_bytes: usize },
+    Other,
+    Unknown,
+}
+
+enum Taken {
+    Lease(Claimed),
+    Refused,
+    Miss,
+}

@@ -1,0 +1,362 @@
+//! Closing a batch, sending it, and what follows from the store's answer.
+//!
+//! Applied: everyone is answered. Conflict: the stale records are dropped and the commands run again. Not applied:
+//! callers are told to come back. Unknown: nothing else is committed until `resolve` has said what happened.
+
+use super::claims::Served;
+use super::{Answer, Effect, Item, Partition};
+use crate::hub::Notice;
+use std::collections::BTreeMap;
+use weft_core::change::{Head, Position};
+use weft_core::error::Rejection;
+use weft_core::planted::{self, Defect};
+use weft_core::record::execution::{Execution, LeaseEnd, State};
+use weft_core::record::{Key, Record};
+use weft_core::schema::Timer;
+use weft_core::tx::{Lookup, Overlay};
+use weft_core::{CommitId, ExecutionId, Time};
+use weft_store::{Error, Outcome, Resolution};
+
+const RESOLVE_FIRST_MS: u64 = 50;
+const RESOLVE_MAX_MS: u64 = 1_000;
+
+/// The batch that gathers.
+#[derive(Default)]
+pub struct Open {
+    pub overlay: Overlay,
+    pub done: Vec<(Item, Answer)>,
+    pub served: Vec<Served>,
+    /// A command waits that needs more room: take nothing more.
+    pub closed: bool,
+}
+
+impl Open {
+    pub fn is_empty(&self) -> bool {
+        self.overlay.is_empty() && self.done.is_empty() && self.served.is_empty()
+    }
+}
+
+/// The commit that is on its way, and the records as it will leave them.
+pub struct Flying {
+    id: CommitId,
+    number: u64,
+    expect: Position,
+    now: Time,
+    records: BTreeMap<Key, Option<Record>>,
+    children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+    due: BTreeMap<Timer, Time>,
+    notices: Vec<(ExecutionId, Option<Execution>)>,
+    done: Vec<(Item, Answer)>,
+    served: Vec<Served>,
+    /// Since when its outcome is unknown, on the node's clock.
+    unknown: Option<Unknown>,
+}
+
+struct Unknown {
+    give_up_at: Time,
+    delay_ms: u64,
+    told: bool,
+}
+
+impl Flying {
+    pub fn has(&self, key: &Key) -> bool {
+        self.records.contains_key(key)
+    }
+
+    pub fn get(&self, key: &Key) -> Option<Lookup<'_>> {
+        self.records.get(key).map(|record| match record {
+            Some(record) => Lookup::Present { record, revision: self.id },
+            None => Lookup::Absent,
+        })
+    }
+
+    pub fn children_of(&self, parent: ExecutionId) -> impl Iterator<Item = ExecutionId> {
+        self.children.get(&parent).into_iter().flatten().copied()
+    }
+
+    pub fn holds_claim(&self, reference: &[u8; 32]) -> bool {
+        self.served.iter().any(|served| served.reference() == Some(reference))
+    }
+
+    pub fn give_up_at(&self) -> Option<Time> {
+        self.unknown.as_ref().filter(|unknown| !unknown.told).map(|unknown| unknown.give_up_at)
+    }
+}
+
+impl Partition {
+    /// Sends the open batch if nothing is on its way. True if there may be more to run at once.
+    pub(super) fn seal(&mut self) -> bool {
+        if self.flying.is_some() || self.open.is_empty() {
+            return false;
+        }
+        let open = std::mem::take(&mut self.open);
+        self.children.clear();
+        if open.overlay.is_empty() {
+            // Nothing to commit: these answers rest on what is committed already.
+            self.answer_all(open.done, open.served);
+            return !self.queue.is_empty();
+        }
+        let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
+        let keys: Vec<Key> = open.overlay.touched().copied().collect();
+        let fast = keys.iter().all(|key| self.cache.is_current(key, self.foreign));
+        let notices = self.leases_before(&open.overlay);
+        let children = open.overlay.new_children().clone();
+        self.node.counters.commands.add(open.done.len() as u64);
+        let (batch, records) = open.overlay.seal(id, self.head.position, fast, self.now);
+        let mut due: BTreeMap<Timer, Time> = BTreeMap::new();
+        for added in batch.writes.iter().flat_map(|write| &write.due_add) {
+            due.entry(added.timer).and_modify(|at| *at = (*at).min(added.at)).or_insert(added.at);
+        }
+        let (mut done, mut served) = (open.done, open.served);
+        if planted::on(Defect::AnswerBeforeCommit) {
+            self.answer_all(std::mem::take(&mut done), std::mem::take(&mut served));
+        }
+        self.flying = Some(Flying {
+            id,
+            number: self.batch,
+            expect: self.head.position,
+            now: batch.now,
+            records: records.into_iter().collect(),
+            children,
+            due,
+            notices,
+            done,
+            served,
+            unknown: None,
+        });
+        self.batch += 1;
+        self.effects.push(Effect::Commit(batch));
+        true
+    }
+
+    /// The executions that a worker holds and this batch changes, as they were: their workers may have to be told.
+    fn leases_before(&self, overlay: &Overlay) -> Vec<(ExecutionId, Option<Execution>)> {
+        if !self.node.hub.is_listened_to() {
+            return Vec::new();
+        }
+        let changed = overlay.changes().filter_map(|(key, _)| match key {
+            Key::Execution(id) => Some((*id, key)),
+            _ => None,
+        });
+        changed
+            .map(|(id, key)| {
+                let before = match self.cache.get(key) {
+                    Lookup::Present { record: Record::Execution(execution), .. } => Some((**execution).clone()),
+                    _ => None,
+                };
+                (id, before.filter(|execution| execution.lease().is_some()))
+            })
+            .collect()
+    }
+
+    fn answer_all(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
+        for (item, answer) in done {
+            self.answer(&item, answer);
+        }
+        for served in served {
+            served.answer();
+        }
+    }
+
+    pub(super) fn committed(&mut self, outcome: Outcome) {
+        let Some(flying) = self.flying.take() else { return };
+        match outcome {
+            Outcome::Applied { head } => self.applied(flying, head),
+            Outcome::Conflict { keys, head } => {
+                self.node.counters.conflicts.add(1);
+                self.foreign += 1;
+                self.head = Head { position: head.position, now: self.head.now.max(head.now) };
+                if !planted::on(Defect::CacheKeptAfterConflict) {
+                    self.forget(&keys);
+                }
+                self.run_again(flying);
+            }
+            Outcome::NotApplied { retry_after_ms, source } => {
+                self.node.counters.not_applied.add(1);
+                tracing::error!(partition = %self.id, error = %source, "the store took no commit; callers are told busy");
+                self.refuse(flying, Rejection::Busy { retry_after_ms });
+            }
+            Outcome::Unknown { source } => {
+                self.node.counters.unknown.add(1);
+                tracing::warn!(partition = %self.id, commit = %flying.id, error = %source, "outcome unknown");
+                self.begin_resolve(flying);
+            }
+        }
+    }
+
+    fn begin_resolve(&mut self, mut flying: Flying) {
+        if planted::on(Defect::UnknownTakenAsNotApplied) {
+            return self.run_again(flying);
+        }
+        if planted::on(Defect::UnknownTakenAsApplied) {
+            let position = Position { seq: flying.expect.seq + 1, ..flying.expect };
+            let head = Head { position, now: flying.now };
+            return self.applied(flying, head);
+        }
+        let give_up_at = self.node.runtime.clock() + self.node.config.unknown_wait_ms;
+        flying.unknown = Some(Unknown { give_up_at, delay_ms: RESOLVE_FIRST_MS, told: false });
+        self.effects.push(Effect::Resolve { id: flying.id, after_ms: RESOLVE_FIRST_MS });
+        self.flying = Some(flying);
+    }
+
+    pub(super) fn resolved(&mut self, resolution: Result<Resolution, Error>) {
+        let Some(mut flying) = self.flying.take() else { return };
+        match resolution {
+            Ok(Resolution::Applied { position }) => {
+                // Others may have written since; what is cached needs a check of its own.
+                self.foreign += 1;
+                let head = Head { position, now: flying.now };
+                self.applied(flying, head);
+            }
+            Ok(Resolution::NotApplied) => {
+                self.foreign += 1;
+                self.run_again(flying);
+            }
+            Err(error) => {
+                tracing::warn!(partition = %self.id, commit = %flying.id, %error, "could not learn the outcome");
+                if let Some(unknown) = &mut flying.unknown {
+                    unknown.delay_ms = (unknown.delay_ms * 2).min(RESOLVE_MAX_MS);
+                    self.effects.push(Effect::Resolve { id: flying.id, after_ms: unknown.delay_ms });
+                }
+                self.flying = Some(flying);
+            }
+        }
+    }
+
+    /// Callers do not wait for ever: after a while they are told that the outcome is unknown.
+    pub(super) fn give_up_unknown(&mut self, clock: Time) {
+        let Some(flying) = &mut self.flying else { return };
+        let Some(unknown) = flying.unknown.as_mut().filter(|unknown| !unknown.told && unknown.give_up_at <= clock) else {
+            return;
+        };
+        unknown.told = true;
+        let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: true };
+        let (done, served) = (std::mem::take(&mut flying.done), std::mem::take(&mut flying.served));
+        for (item, _) in done {
+            self.answer(&item, Err(refusal.clone()));
+        }
+        for served in served {
+            served.refuse(refusal.clone());
+        }
+    }
+
+    fn applied(&mut self, flying: Flying, head: Head) {
+        if head.position.seq != flying.expect.seq + 1 || head.position.generation != flying.expect.generation {
+            self.foreign += 1;
+        }
+        self.head = Head { position: head.position, now: self.head.now.max(head.now) };
+        self.acked = flying.number;
+        for (timer, at) in flying.due {
+            self.node.hub.hint(timer, self.id, at);
+        }
+        let mut before: BTreeMap<ExecutionId, Option<Execution>> = flying.notices.into_iter().collect();
+        for (key, record) in flying.records {
+            if let Key::Execution(id) = key
+                && let Some(before) = before.remove(&id)
+            {
+                let after = match &record {
+                    Some(Record::Execution(execution)) => Some(&**execution),
+                    _ => None,
+                };
+                self.tell(id, before.as_ref(), after);
+            }
+            self.cache.put(key, record.map(|record| (record, flying.id)), self.foreign, self.turn);
+        }
+        self.answer_all(flying.done, flying.served);
+        self.cache.trim();
+        if self.node.description.partitions > 1 {
+            self.node.heads.publish(self.id, &self.ready);
+        }
+        self.after_commit();
+    }
+
+    /// Tells a worker that its lease ended or should, unless it ended it itself; and whoever waits for the end.
+    fn tell(&self, id: ExecutionId, before: Option<&Execution>, after: Option<&Execution>) {
+        let hub = &self.node.hub;
+        if after.is_none_or(Execution::is_done) {
+            hub.ended(id);
+        }
+        let (Some(before), Some(after)) = (before, after) else { return };
+        let Some(lease) = before.lease() else { return };
+        let (namespace, epoch) = (&before.spec.namespace, lease.epoch);
+        match &after.hot.state {
+            State::Active { lease: current, cancel, .. } if current.epoch == epoch => {
+                let asked = match &before.hot.state {
+                    State::Active { cancel, .. } => cancel.is_some(),
+                    _ => false,
+                };
+                if let Some(cancel) = cancel.as_ref().filter(|_| !asked) {
+                    let (reason, kill_at) = (cancel.reason.clone(), cancel.kill_at);
+                    let notice = Notice::CancelRequested { execution: id, epoch, reason, kill_at };
+                    hub.notify(namespace, &lease.instance, notice);
+                }
+            }
+            _ => {
+                let end = after.hot.last_lease.as_ref().filter(|last| last.epoch == epoch).map(|last| &last.end);
+                let notice = match end {
+                    Some(
+                        LeaseEnd::Completed { .. }
+                        | LeaseEnd::Failed(_)
+                        | LeaseEnd::Delayed { .. }
+                        | LeaseEnd::Children { .. }
+                        | LeaseEnd::CancelledByHolder { .. },
+                    )
+                    | None => return,
+                    Some(LeaseEnd::Cancelled { .. }) => Notice::Cancelled { execution: id, epoch },
+                    Some(end) => Notice::LeaseLost { execution: id, epoch, cause: end.cause() },
+                };
+                hub.notify(namespace, &lease.instance, notice);
+            }
+        }
+    }
+
+    /// Nothing of the commit happened: its commands run again, those of the open batch too, which had built on it.
+    fn run_again(&mut self, flying: Flying) {
+        self.acked = flying.number;
+        let open = std::mem::take(&mut self.open);
+        for served in flying.served.into_iter().chain(open.served).rev() {
+            self.claims.give_back(served);
+        }
+        for (item, _) in flying.done.into_iter().chain(open.done).rev() {
+            self.queue.push_front(item);
+        }
+        self.reset_after_failure();
+    }
+
+    fn refuse(&mut self, flying: Flying, refusal: Rejection) {
+        self.acked = flying.number;
+        for (item, _) in flying.done {
+            self.answer(&item, Err(refusal.clone()));
+        }
+        let open = std::mem::take(&mut self.open);
+        for served in flying.served {
+            served.refuse(refusal.clone());
+        }
+        for served in open.served.into_iter().rev() {
+            self.claims.give_back(served);
+        }
+        for (item, _) in open.done.into_iter().rev() {
+            self.queue.push_front(item);
+        }
+        self.reset_after_failure();
+    }
+
+    /// What the queues and scans know came from a state that does not exist.
+    fn reset_after_failure(&mut self) {
+        self.children.clear();
+        self.ready.clear();
+        self.claims.retry_all();
+        self.after_commit();
+    }
+
+    /// Whatever waited for the outcome of the commit goes on.
+    fn after_commit(&mut self) {
+        for lane in self.ready.acknowledged() {
+            self.claims.lane_changed(&lane);
+        }
+        if !self.stalled.is_empty() {
+            self.unstall();
+        }
+        self.resume_claims();
+    }
+}

@@ -1,0 +1,585 @@
+//! The loop of one partition: a state machine without I/O. Commands, answers of the store and wakes go in; store calls
+//! come out as effects and replies go to their callers.
+//!
+//! Commands run on an open batch while the commit before it is on its way, so an idle partition answers after one
+//! commit and a busy one shares each commit among many. An answer is sent only after the commit that makes it true.
+
+mod base;
+mod cache;
+mod claims;
+mod commit;
+mod ready;
+mod seat;
+
+pub use claims::ClaimJob;
+pub use ready::Heads;
+pub use seat::Seat;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::hub::Hub;
+use crate::runtime::Runtime;
+use crate::stats::Counters;
+use base::View;
+use cache::Cache;
+use claims::Claims;
+use commit::{Flying, Open};
+use ready::Ready;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use weft_core::change::{Batch, Head};
+use weft_core::command::{Call, Command};
+use weft_core::error::Rejection;
+use weft_core::record::Key;
+use weft_core::reply::Reply;
+use weft_core::schema::{PartMask, Timer};
+use weft_core::tx::{CHILDREN_SCAN_MAX, Miss, Stop, Tx};
+use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Wake};
+
+/// The answer to one call.
+pub type Answer = Result<Reply, Rejection>;
+
+/// Calls that are answered together, in order.
+pub struct Job {
+    calls: Vec<Call>,
+    reply: oneshot::Sender<Vec<Answer>>,
+}
+
+impl Job {
+    pub fn new(calls: Vec<Call>, reply: oneshot::Sender<Vec<Answer>>) -> Self {
+        Self { calls, reply }
+    }
+}
+
+/// What comes in.
+pub enum Input {
+    Job(Job),
+    Claim(ClaimJob),
+    Wake(Wake),
+    /// Answer everything that waits and take no more.
+    Stop,
+}
+
+/// What the store answered.
+pub enum Arrival {
+    Committed(Outcome),
+    Loaded { keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64, read: Result<Read, Error> },
+    Scanned { tag: ScanTag, stamp: u64, turn: u64, acked: u64, pages: Result<Vec<Page>, Error> },
+    Resolved(Result<Resolution, Error>),
+}
+
+/// What a scan was for.
+#[derive(Clone, Debug)]
+pub enum ScanTag {
+    /// Which queues of a lane have work.
+    Discover(ready::LaneKey),
+    /// More of one queue.
+    Refill(ready::QueueKey),
+    Children(ExecutionId, Option<ExecutionId>),
+    /// The executions that a claim call with this reference took.
+    ByClaim([u8; 32]),
+}
+
+/// What goes out: a store call. The driver brings its answer back.
+pub enum Effect {
+    Commit(Batch),
+    Load { keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64 },
+    Scan { tag: ScanTag, scan: Scan, stamp: u64, turn: u64, acked: u64 },
+    Resolve { id: CommitId, after_ms: u64 },
+}
+
+/// One call on its way.
+struct Item {
+    job: u64,
+    at: usize,
+    call: Call,
+    /// When it came in: on a shared store an answer without a write must rest on records read since.
+    turn: u64,
+    /// It was run again because an invariant would have broken.
+    reloaded: bool,
+}
+
+struct Waiting {
+    answers: Vec<Option<Answer>>,
+    left: usize,
+    reply: oneshot::Sender<Vec<Answer>>,
+}
+
+/// What the loop shares with its node.
+pub struct Surroundings {
+    pub config: Config,
+    pub description: Description,
+    pub hub: Arc<Hub>,
+    pub counters: Arc<Counters>,
+    pub clock: Arc<Clock>,
+    pub runtime: Arc<dyn Runtime>,
+    pub heads: Arc<Heads>,
+}
+
+pub struct Partition {
+    id: PartitionId,
+    node: Arc<Surroundings>,
+    head: Head,
+    /// Grows whenever another node turns out to have written: records loaded before need a check of their own.
+    foreign: u64,
+    /// Grows with every input.
+    turn: u64,
+    /// Numbers batches; `acked` is the last one whose outcome is known.
+    batch: u64,
+    acked: u64,
+    now: Time,
+    cache: Cache,
+    children: base::ChildLists,
+    queue: VecDeque<Item>,
+    jobs: BTreeMap<u64, Waiting>,
+    next_job: u64,
+    /// Items that wait for records.
+    stalled: Vec<Item>,
+    stalled_jobs: BTreeSet<u64>,
+    wanted: BTreeMap<Key, PartMask>,
+    loading: BTreeMap<Key, PartMask>,
+    wanted_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
+    open: Open,
+    flying: Option<Flying>,
+    ready: Ready,
+    claims: Claims,
+    effects: Vec<Effect>,
+    stopping: bool,
+}
+
+impl Partition {
+    pub fn new(id: PartitionId, node: Arc<Surroundings>, head: Head) -> Self {
+        let cache_bytes = node.config.cache_bytes / usize::from(node.description.partitions.max(1));
+        Self {
+            id,
+            head,
+            foreign: 0,
+            turn: 1,
+            batch: 1,
+            acked: 0,
+            now: head.now,
+            cache: Cache::new(cache_bytes),
+            children: BTreeMap::new(),
+            queue: VecDeque::new(),
+            jobs: BTreeMap::new(),
+            next_job: 0,
+            stalled: Vec::new(),
+            stalled_jobs: BTreeSet::new(),
+            wanted: BTreeMap::new(),
+            loading: BTreeMap::new(),
+            wanted_children: BTreeSet::new(),
+            open: Open::default(),
+            flying: None,
+            ready: Ready::new(node.config.window),
+            claims: Claims::default(),
+            effects: Vec::new(),
+            stopping: false,
+            node,
+        }
+    }
+
+    /// Takes one input. Nothing happens to it before `step`.
+    pub fn handle(&mut self, input: Input) {
+        self.turn += 1;
+        match input {
+            Input::Job(job) => self.take_job(job),
+            Input::Claim(claim) => self.take_claim(claim),
+            Input::Wake(wake) => self.wake(wake),
+            Input::Stop => self.stop(),
+        }
+    }
+
+    pub fn arrive(&mut self, arrival: Arrival) {
+        self.turn += 1;
+        match arrival {
+            Arrival::Committed(outcome) => self.committed(outcome),
+            Arrival::Resolved(resolution) => self.resolved(resolution),
+            Arrival::Loaded { keys, stamp, turn, read } => self.loaded(keys, stamp, turn, read),
+            Arrival::Scanned { tag, stamp, turn, acked, pages } => self.scanned(tag, stamp, turn, acked, pages),
+        }
+    }
+
+    /// Runs what can run, and says which store calls to make.
+    pub fn step(&mut self) -> Vec<Effect> {
+        loop {
+            self.run_queue();
+            self.serve_claims();
+            if !self.seal() {
+                break;
+            }
+        }
+        self.load_wanted();
+        std::mem::take(&mut self.effects)
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// True if another input may be taken: the open batch has room.
+    pub fn has_room(&self) -> bool {
+        self.queue.len() < 64 && !self.is_full()
+    }
+
+    /// Everything has been answered and nothing is on its way.
+    pub fn is_idle(&self) -> bool {
+        self.flying.is_none() && self.queue.is_empty() && self.stalled.is_empty() && self.open.is_empty()
+    }
+
+    /// When the loop wants to be called although nothing comes in, on the node's clock.
+    pub fn next_tick(&self) -> Option<Time> {
+        let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
+        let recheck = (!self.node.description.exclusive).then(|| self.claims.recheck_at()).flatten();
+        [unknown, recheck].into_iter().flatten().min()
+    }
+
+    pub fn tick(&mut self) {
+        let clock = self.node.runtime.clock();
+        self.give_up_unknown(clock);
+        if self.claims.recheck_at().is_some_and(|at| at <= clock) {
+            self.recheck_claims(clock);
+        }
+    }
+
+    /// Store time for the next command: never less than that of a command before it.
+    fn tell_time(&mut self) -> Time {
+        self.now = self.now.max(self.node.clock.now()).max(self.head.now);
+        self.now
+    }
+
+    fn is_full(&self) -> bool {
+        self.open.overlay.records() >= self.node.description.batch_records
+            || self.open.overlay.weight() >= self.node.description.batch_bytes
+    }
+
+    fn take_job(&mut self, job: Job) {
+        let number = self.next_job;
+        self.next_job += 1;
+        if job.calls.is_empty() {
+            // The caller may have gone.
+            let _ = job.reply.send(Vec::new());
+            return;
+        }
+        let count = job.calls.len();
+        let waiting = Waiting { answers: (0..count).map(|_| None).collect(), left: count, reply: job.reply };
+        self.jobs.insert(number, waiting);
+        let turn = self.turn;
+        self.queue.extend(
+            job.calls
+                .into_iter()
+                .enumerate()
+                .map(|(at, call)| Item { job: number, at, call, turn, reloaded: false }),
+        );
+    }
+
+    fn run_queue(&mut self) {
+        while !self.is_full() && !self.open.closed {
+            let Some(item) = self.queue.pop_front() else { return };
+            if is_bulky(&item.call.command) && self.open.overlay.records() > BULKY_ROOM {
+                self.queue.push_front(item);
+                self.open.closed = true;
+                return;
+            }
+            self.run_item(item);
+        }
+    }
+
+    fn run_item(&mut self, mut item: Item) {
+        // Items of a job stay in order: behind one that waits for a record, the others only say what they need.
+        let probe = self.stalled_jobs.contains(&item.job);
+        match self.run(&item.call, item.turn, probe) {
+            Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded => {
+                tracing::warn!(partition = %self.id, verb = item.call.command.verb(), %what, "refused; loading again");
+                item.reloaded = true;
+                self.forget(&reads);
+                self.stall(item, reads.into_iter().map(|key| Miss::Record(key, PartMask::NONE)).collect());
+            }
+            Ran::Answer(answer, _) if !probe => self.open.done.push((item, answer)),
+            Ran::Answer(..) => self.stall(item, Vec::new()),
+            Ran::Miss(misses) => self.stall(item, misses),
+        }
+    }
+
+    /// Runs one command on the open batch. A probe leaves no trace.
+    fn run(&mut self, call: &Call, turn: u64, probe: bool) -> Ran {
+        let now = self.tell_time();
+        let view = View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
+        let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
+        let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
+        match applied {
+            Err(Stop::Miss) => Ran::Miss(tx.misses().collect()),
+            Err(Stop::Rejected(rejection)) => {
+                let reads: Vec<Key> = tx.read_keys().copied().collect();
+                self.unless_stale(reads, turn, Err(rejection))
+            }
+            Ok(reply) => {
+                let reads: Vec<Key> = tx.read_keys().copied().collect();
+                match tx.finish() {
+                    Err(rejection) => Ran::Answer(Err(rejection), reads),
+                    Ok(effects) if effects.is_empty() => self.unless_stale(reads, turn, Ok(reply)),
+                    Ok(_) if probe => Ran::Answer(Ok(reply), reads),
+                    Ok(effects) => {
+                        let keys: Vec<Key> = effects.keys().copied().collect();
+                        effects.merge(&mut self.open.overlay, &view);
+                        self.note_changes(&keys);
+                        Ran::Answer(Ok(reply), reads)
+                    }
+                }
+            }
+        }
+    }
+
+    /// An answer that writes nothing is verified by no commit. On a shared store it must rest on fresh records.
+    fn unless_stale(&self, reads: Vec<Key>, turn: u64, answer: Answer) -> Ran {
+        if self.node.description.exclusive {
+            return Ran::Answer(answer, reads);
+        }
+        let stale = |key: &&Key| {
+            self.open.overlay.get(key).is_none()
+                && !self.flying.as_ref().is_some_and(|flying| flying.has(key))
+                && self.cache.is_older(key, turn)
+        };
+        let old: Vec<Miss> = reads.iter().filter(stale).map(|key| Miss::Record(*key, PartMask::NONE)).collect();
+        if old.is_empty() { Ran::Answer(answer, reads) } else { Ran::Miss(old) }
+    }
+
+    /// Tells the ready queues what a command changed.
+    fn note_changes(&mut self, keys: &[Key]) {
+        for key in keys {
+            if let Key::Execution(_) = key
+                && let Some(Some(weft_core::record::Record::Execution(execution))) = self.open.overlay.get(key)
+            {
+                self.ready.note(execution, self.batch);
+            }
+        }
+    }
+
+    fn forget(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.cache.remove(key);
+        }
+    }
+
+    /// Sets an item aside until what it misses has been loaded.
+    fn stall(&mut self, item: Item, misses: Vec<Miss>) {
+        self.stalled_jobs.insert(item.job);
+        self.stalled.push(item);
+        self.want(misses);
+    }
+
+    fn want(&mut self, misses: Vec<Miss>) {
+        for miss in misses {
+            match miss {
+                Miss::Record(key, parts) => {
+                    let wanted = self.wanted.entry(key).or_default();
+                    *wanted = wanted.with(parts).with(key.kind().table().light);
+                }
+                Miss::Children(parent) => {
+                    self.wanted_children.insert((parent, None));
+                }
+                Miss::ChildrenAfter(parent, after) => {
+                    self.wanted_children.insert((parent, Some(after)));
+                }
+            }
+        }
+    }
+
+    /// Asks for all misses of all commands in one call.
+    fn load_wanted(&mut self) {
+        let mut keys = Vec::new();
+        for (key, parts) in std::mem::take(&mut self.wanted) {
+            // Written by the commit that is on its way: what the store shows now may be older. Asked for again after it.
+            if self.flying.as_ref().is_some_and(|flying| flying.has(&key)) {
+                continue;
+            }
+            let asked = self.loading.entry(key).or_default();
+            if parts.without(*asked).is_empty() && !parts.is_empty() {
+                continue;
+            }
+            *asked = asked.with(parts);
+            keys.push((key, *asked));
+        }
+        if !keys.is_empty() {
+            self.effects.push(Effect::Load { keys, stamp: self.foreign, turn: self.turn });
+        }
+        for (parent, after) in std::mem::take(&mut self.wanted_children) {
+            let scan = base::children_scan(parent, after);
+            self.push_scan(ScanTag::Children(parent, after), scan);
+        }
+    }
+
+    fn push_scan(&mut self, tag: ScanTag, scan: Scan) {
+        self.effects.push(Effect::Scan { tag, scan, stamp: self.foreign, turn: self.turn, acked: self.acked });
+    }
+
+    fn loaded(&mut self, keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64, read: Result<Read, Error>) {
+        for (key, parts) in &keys {
+            if self.loading.get(key) == Some(parts) {
+                self.loading.remove(key);
+            }
+        }
+        match read {
+            Ok(read) => {
+                self.head.now = self.head.now.max(read.head.now);
+                for ((key, parts), found) in keys.iter().zip(read.found) {
+                    self.absorb(*key, *parts, found, stamp, turn);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(partition = %self.id, %error, "could not load records");
+                self.refuse_stalled();
+            }
+        }
+        self.unstall();
+    }
+
+    /// Takes what the store returned, unless this node has written something newer meanwhile.
+    fn absorb(
+        &mut self,
+        key: Key,
+        parts: PartMask,
+        found: Option<weft_store::Found>,
+        stamp: u64,
+        turn: u64,
+    ) {
+        let ours = self.flying.as_ref().is_some_and(|flying| flying.has(&key));
+        if !ours {
+            self.cache.absorb(key, parts, found, stamp, turn);
+        }
+    }
+
+    fn unstall(&mut self) {
+        self.stalled_jobs.clear();
+        for item in std::mem::take(&mut self.stalled).into_iter().rev() {
+            self.queue.push_front(item);
+        }
+        self.claims.retry_all();
+        self.resume_claims();
+    }
+
+    /// The store cannot be read: callers are told, nothing has changed.
+    fn refuse_stalled(&mut self) {
+        for item in std::mem::take(&mut self.stalled) {
+            let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
+            self.answer(&item, Err(refusal));
+        }
+        self.refuse_loading_claims();
+    }
+
+    fn scanned(
+        &mut self,
+        tag: ScanTag,
+        stamp: u64,
+        turn: u64,
+        acked: u64,
+        pages: Result<Vec<Page>, Error>,
+    ) {
+        let page = match pages.map(|mut pages| pages.pop()) {
+            Ok(Some(page)) => page,
+            Ok(None) => Page::default(),
+            Err(error) => {
+                tracing::warn!(partition = %self.id, %error, "could not scan");
+                self.refuse_stalled();
+                self.scan_failed(tag);
+                return;
+            }
+        };
+        for entry in &page.entries {
+            if let (Some(key), Some(found)) = (entry.key(), &entry.found) {
+                let parts = self.ready.parts();
+                if self.open.overlay.get(&key).is_none() && !self.cache.contains(&key) {
+                    self.absorb(key, parts, Some(found.clone()), stamp, turn);
+                }
+            }
+        }
+        match tag {
+            // A list that was cut short would leave children out.
+            ScanTag::Children(parent, after) if page.more && page.entries.len() <= CHILDREN_SCAN_MAX => {
+                self.wanted_children.insert((parent, after));
+            }
+            ScanTag::Children(parent, after) => {
+                let ids = page.entries.iter().filter_map(|entry| match entry.key() {
+                    Some(Key::Execution(id)) => Some(id),
+                    _ => None,
+                });
+                self.children.insert((parent, after), ids.collect());
+                self.unstall();
+            }
+            ScanTag::Discover(lane) => {
+                let more = self.ready.discovered(&lane, page, acked, turn);
+                self.claims.lane_changed(&lane);
+                if let Some(scan) = more {
+                    self.push_scan(ScanTag::Discover(lane), scan);
+                }
+            }
+            ScanTag::Refill(queue) => {
+                self.ready.refilled(&queue, page, acked, &self.cache);
+                self.claims.lane_changed(&queue.lane);
+            }
+            ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),
+            ScanTag::ByClaim(reference) => self.found_by_claim(reference, page),
+        }
+    }
+
+    fn scan_failed(&mut self, tag: ScanTag) {
+        match tag {
+            ScanTag::Discover(lane) => self.ready.forget_lane(&lane),
+            ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
+            ScanTag::Children(..) => {}
+            ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),
+        }
+        self.unstall();
+    }
+
+    fn wake(&mut self, wake: Wake) {
+        if let Some(at) = wake.due {
+            for timer in Timer::ALL {
+                self.node.hub.hint(timer, self.id, at);
+            }
+        }
+        for lane in wake.lanes {
+            let lane = ready::LaneKey { namespace: lane.0, lane: lane.1 };
+            self.ready.forget_lane(&lane);
+            self.claims.lane_changed(&lane);
+        }
+    }
+
+    /// From now on waiting claims are answered, and no new ones wait.
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.drain_claims();
+    }
+
+    /// Fills in one answer of a job, and sends the job's reply when it was the last.
+    fn answer(&mut self, item: &Item, answer: Answer) {
+        let Some(waiting) = self.jobs.get_mut(&item.job) else { return };
+        if waiting.answers[item.at].replace(answer).is_none() {
+            waiting.left -= 1;
+        }
+        if waiting.left == 0
+            && let Some(waiting) = self.jobs.remove(&item.job)
+        {
+            let answers = waiting.answers.into_iter().flatten().collect();
+            // The caller may have gone; what it asked for stands.
+            let _ = waiting.reply.send(answers);
+        }
+    }
+}
+
+enum Ran {
+    /// With the records the command looked at.
+    Answer(Answer, Vec<Key>),
+    Miss(Vec<Miss>),
+}
+
+/// Records that may be in the open batch when a command of up to a thousand records joins it.
+const BULKY_ROOM: usize = 500;
+
+/// Commands that go on with bounded work touch up to a thousand records each.
+fn is_bulky(command: &Command) -> bool {
+    matches!(command, Command::Expire(expire) if matches!(expire.timer, Timer::Purge | Timer::CancelChildren))
+}

@@ -1,0 +1,442 @@
+//! Reads. They go straight to the store: what has been acknowledged is committed, so a read after it sees it.
+
+use crate::engine::Shared;
+use crate::place;
+use crate::runtime;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weft_core::command::Principal;
+use weft_core::derive::{Dimensions, dimensions};
+use weft_core::error::Rejection;
+use weft_core::limits;
+use weft_core::record::attempt::{AttemptState, Failure};
+use weft_core::record::execution::{Outcome, PublicState, Reason, State};
+use weft_core::record::{Attempt, Execution, Key, Record};
+use weft_core::schema::{IndexId, PartMask, Value, attempt as attempt_schema, execution as schema};
+use weft_core::text::Text;
+use weft_core::{ExecutionId, PartitionId, Time};
+use weft_store::{Entry, Found, Place, Range, Scan, Target};
+
+/// An execution with everything derived from it.
+#[derive(Clone, Debug)]
+pub struct ExecutionView {
+    pub execution: Execution,
+    pub public_state: PublicState,
+    pub dimensions: Dimensions,
+    /// Of the last attempt that failed, if the last one did.
+    pub last_failure: Option<Failure>,
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResultView {
+    pub outcome: Outcome,
+    pub reason: Reason,
+    pub by: Text,
+    pub at: Time,
+    pub attempt: Option<u32>,
+    pub bytes: Option<Bytes>,
+    pub content_type: Option<Text>,
+    pub failure: Option<Failure>,
+}
+
+/// One line of an execution's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryEntry {
+    pub at: Time,
+    pub what: Text,
+    pub attempt: Option<u32>,
+    pub epoch: Option<u64>,
+    pub worker: Option<Text>,
+    pub by: Option<Text>,
+    pub reason: Option<Text>,
+}
+
+/// Which executions to list or count. Nothing set means all of the namespace.
+#[derive(Clone, Debug, Default)]
+pub struct ListFilter {
+    pub states: Vec<PublicState>,
+    pub lane: Option<Text>,
+    pub kind: Option<Text>,
+    pub tag: Option<(Text, Text)>,
+    pub parent: Option<ExecutionId>,
+    pub worker: Option<Text>,
+    pub concurrency_key: Option<Bytes>,
+    pub created_from: Option<Time>,
+    pub created_until: Option<Time>,
+    pub updated_since: Option<Time>,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+    pub limit: Option<usize>,
+    /// As the page before gave it.
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ListPage {
+    pub executions: Vec<Execution>,
+    /// Absent exactly at the end. A page may be short, or empty, and still have one: its cost is bounded.
+    pub next_cursor: Option<String>,
+}
+
+/// Exact numbers by (lane, kind, public state).
+pub type Counts = BTreeMap<(Text, Text, PublicState), u64>;
+
+/// Records one page may look at.
+const LOOK_PER_PAGE: usize = 4000;
+const COUNT_PAGE: usize = 1000;
+const RECHECK_MS: u64 = 1_000;
+
+pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<ExecutionView, Rejection> {
+    let execution = load(shared, who, id, PartMask::ALL).await?;
+    let last = execution.hot.attempts.checked_sub(1).filter(|_| execution.hot.open.is_none());
+    let last_failure = match last {
+        Some(index) => load_attempt(shared, id, index, PartMask::NONE).await?.and_then(|attempt| attempt.failure),
+        None => None,
+    };
+    Ok(ExecutionView {
+        public_state: execution.public_state(),
+        dimensions: dimensions(&execution, shared.now()),
+        last_failure,
+        execution,
+    })
+}
+
+/// The execution, if it is one of the principal's namespace: any other reads like an unknown one.
+pub async fn load(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    parts: PartMask,
+) -> Result<Execution, Rejection> {
+    place::of_id(shared, id)?;
+    let parts = parts.with(schema::LIGHT);
+    match read_one(shared, Key::Execution(id), parts).await? {
+        Some(Record::Execution(execution)) if execution.spec.namespace == who.namespace => Ok(*execution),
+        _ => Err(Rejection::ExecutionNotFound),
+    }
+}
+
+async fn load_attempt(
+    shared: &Shared,
+    id: ExecutionId,
+    index: u32,
+    parts: PartMask,
+) -> Result<Option<Attempt>, Rejection> {
+    let parts = parts.with(attempt_schema::LIGHT);
+    match read_one(shared, Key::Attempt(id, index), parts).await? {
+        Some(Record::Attempt(attempt)) => Ok(Some(*attempt)),
+        _ => Ok(None),
+    }
+}
+
+async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
+    let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
+    match read.found.into_iter().next().flatten() {
+        Some(found) => decode(key, &found, parts).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
+    Record::decode(key, &found.parts, parts).map_err(|error| Rejection::internal(format!("{key:?}: {error}")))
+}
+
+pub fn unavailable(error: weft_store::Error) -> Rejection {
+    tracing::warn!(%error, "could not read the store");
+    Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false }
+}
+
+pub async fn result(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    wait_ms: u64,
+) -> Result<ResultView, Rejection> {
+    weft_core::text::check_range("wait_ms", wait_ms, 0, limits::CLAIM_WAIT_MAX_MS)?;
+    let deadline = shared.runtime.clock() + wait_ms;
+    loop {
+        // Listened for before the read, so that an end between the two is not missed.
+        let ended = shared.hub.end_of(id);
+        let execution = load(shared, who, id, PartMask::of(schema::RESULT)).await;
+        let left = deadline.since(shared.runtime.clock());
+        let open = matches!(&execution, Ok(execution) if !execution.is_done());
+        if !open || left == 0 {
+            drop(ended);
+            shared.hub.forget_end(id);
+            return ended_as(shared, execution?).await;
+        }
+        // Another node may end it: then the next look finds out.
+        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), ended).await;
+    }
+}
+
+async fn ended_as(shared: &Shared, execution: Execution) -> Result<ResultView, Rejection> {
+    let State::Done { outcome, reason, by, at, attempt, .. } = &execution.hot.state else {
+        let (public_state, previous) = (execution.public_state(), execution.hot.previous);
+        return Err(Rejection::ExecutionNotTerminal { public_state, previous });
+    };
+    let mut view = ResultView {
+        outcome: *outcome,
+        reason: *reason,
+        by: by.clone(),
+        at: *at,
+        attempt: *attempt,
+        bytes: None,
+        content_type: None,
+        failure: None,
+    };
+    match attempt {
+        Some(index) => {
+            let parts = PartMask::of(attempt_schema::RESULT);
+            if let Some(attempt) = load_attempt(shared, execution.id, *index, parts).await? {
+                view.bytes = attempt.result().cloned();
+                view.content_type = attempt.content_type;
+                view.failure = attempt.failure;
+            }
+        }
+        None => {
+            if let Some(forced) = execution.forced_result() {
+                view.bytes = forced.bytes.clone();
+                view.content_type = forced.content_type.clone();
+            }
+        }
+    }
+    Ok(view)
+}
+
+pub async fn attempts(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Vec<Attempt>, Rejection> {
+    let execution = load(shared, who, id, PartMask::NONE).await?;
+    ended_attempts(shared, &execution).await
+}
+
+/// The ended attempts in order, then the open one.
+async fn ended_attempts(shared: &Shared, execution: &Execution) -> Result<Vec<Attempt>, Rejection> {
+    let open = execution.hot.open.as_ref();
+    let ended = execution.hot.attempts - u32::from(open.is_some());
+    let keys: Vec<(Key, PartMask)> =
+        (0..ended).map(|index| (Key::Attempt(execution.id, index), PartMask::ALL)).collect();
+    let read = shared.store.read(execution.id.partition(), keys.clone()).await.map_err(unavailable)?;
+    let mut attempts = Vec::with_capacity(keys.len() + 1);
+    for ((key, parts), found) in keys.into_iter().zip(read.found) {
+        if let Some(found) = found
+            && let Record::Attempt(attempt) = decode(key, &found, parts)?
+        {
+            attempts.push(*attempt);
+        }
+    }
+    attempts.extend(open.cloned());
+    Ok(attempts)
+}
+
+pub async fn history(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
+    let execution = load(shared, who, id, PartMask::of(schema::ACTIONS)).await?;
+    let attempts = ended_attempts(shared, &execution).await?;
+    let mut dropped = execution.actions().dropped;
+    let entry = |at: Time, what: &str| HistoryEntry {
+        at,
+        what: what.into(),
+        attempt: None,
+        epoch: None,
+        worker: None,
+        by: None,
+        reason: None,
+    };
+    let mut entries =
+        vec![HistoryEntry { by: Some(execution.spec.creator.clone()), ..entry(execution.hot.created_at, "submitted") }];
+    for attempt in &attempts {
+        dropped += attempt.leases_dropped;
+        for episode in &attempt.leases {
+            let of = |at: Time, what: &str| HistoryEntry {
+                attempt: Some(attempt.index),
+                epoch: Some(episode.epoch),
+                worker: Some(episode.instance.clone()),
+                ..entry(at, what)
+            };
+            entries.push(of(episode.from, "claimed"));
+            if let (Some(to), Some(cause)) = (episode.to, episode.cause) {
+                let reason = attempt.failure.as_ref().filter(|_| attempt.state == AttemptState::Failed);
+                let reason = reason.map(|failure| Text::from(format!("{}: {}", failure.category, failure.message)));
+                entries.push(HistoryEntry { reason, ..of(to, cause.name()) });
+            }
+        }
+    }
+    for action in &execution.actions().kept {
+        entries.push(HistoryEntry {
+            epoch: Some(action.epoch),
+            by: Some(action.by.clone()),
+            reason: Some(action.reason.clone()),
+            ..entry(action.at, &action.verb)
+        });
+    }
+    if let State::Done { outcome, reason, by, at, attempt, .. } = &execution.hot.state {
+        entries.push(HistoryEntry {
+            attempt: *attempt,
+            epoch: Some(execution.hot.epoch),
+            by: Some(by.clone()),
+            reason: Some(reason.name().into()),
+            ..entry(*at, outcome.name())
+        });
+    }
+    entries.sort_by_key(|entry| (entry.at, entry.epoch));
+    Ok((entries, dropped))
+}
+
+/// One page, merged over states and partitions by (created, id).
+pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<ListPage, Rejection> {
+    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    let mut cursor = filter.cursor.as_deref().map(parse_cursor).transpose()?;
+    let mut page = ListPage::default();
+    let mut looked = 0;
+    loop {
+        let (entries, more) = walk(shared, who, &filter, cursor.as_ref(), limit).await?;
+        looked += entries.len();
+        for (at, entry) in entries.iter().enumerate() {
+            cursor = place_of(entry);
+            let Some(found) = &entry.found else { continue };
+            let Some(key) = entry.key() else { continue };
+            let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
+            if matches(&filter, &execution) {
+                page.executions.push(*execution);
+            }
+            if page.executions.len() == limit {
+                if more || at + 1 < entries.len() {
+                    page.next_cursor = cursor.as_ref().map(write_cursor);
+                }
+                return Ok(page);
+            }
+        }
+        if !more {
+            return Ok(page);
+        }
+        if looked >= LOOK_PER_PAGE {
+            page.next_cursor = cursor.as_ref().map(write_cursor);
+            return Ok(page);
+        }
+    }
+}
+
+/// A place in the whole list: time of creation, then id.
+type Cursor = (i64, uuid::Uuid, PartitionId);
+
+fn place_of(entry: &Entry) -> Option<Cursor> {
+    match entry.place.columns.as_slice() {
+        [_, _, Value::Int(created)] => {
+            Some((*created, uuid::Uuid::from_slice(&entry.place.key).ok()?, entry.partition))
+        }
+        _ => None,
+    }
+}
+
+fn write_cursor((created, uuid, partition): &Cursor) -> String {
+    format!("{created}.{}.{}", uuid.as_simple(), partition.0)
+}
+
+fn parse_cursor(text: &str) -> Result<Cursor, Rejection> {
+    let mut parts = text.split('.');
+    let mut next = || parts.next().ok_or(Rejection::InvalidCursor);
+    let created = next()?.parse().map_err(|_| Rejection::InvalidCursor)?;
+    let uuid = uuid::Uuid::try_parse(next()?).map_err(|_| Rejection::InvalidCursor)?;
+    let partition = next()?.parse().map_err(|_| Rejection::InvalidCursor)?;
+    Ok((created, uuid, PartitionId(partition)))
+}
+
+/// The next entries of the list after the cursor, over all wanted states, and whether there are more.
+async fn walk(
+    shared: &Shared,
+    who: &Principal,
+    filter: &ListFilter,
+    cursor: Option<&Cursor>,
+    limit: usize,
+) -> Result<(Vec<Entry>, bool), Rejection> {
+    let states = if filter.states.is_empty() { PublicState::ALL.to_vec() } else { filter.states.clone() };
+    let ranges = states.iter().map(|state| {
+        let prefix = vec![Value::text(&who.namespace), Value::Text(state.text())];
+        let bound = |created: i64, uuid: uuid::Uuid| {
+            let mut columns = prefix.clone();
+            columns.push(Value::Int(created));
+            Place { columns, key: Bytes::copy_from_slice(uuid.as_bytes()) }
+        };
+        let after = match (cursor, filter.ascending) {
+            (Some((created, uuid, _)), _) => Some(bound(*created, *uuid)),
+            (None, true) => filter.created_from.map(|from| bound(from.as_i64() - 1, uuid::Uuid::max())),
+            (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, uuid::Uuid::nil())),
+        };
+        let until = filter.created_until.filter(|_| filter.ascending).map(|until| Value::Int(until.as_i64()));
+        Range { prefix: prefix.clone(), after, until }
+    });
+    let scan = Scan {
+        target: Target::Index(IndexId::ByState),
+        ranges: ranges.collect(),
+        limit,
+        descending: !filter.ascending,
+        parts: Some(schema::LIGHT),
+    };
+    let pages = shared.store.scan(None, scan).await.map_err(unavailable)?;
+    let mut more = pages.iter().any(|page| page.more);
+    // Beyond the end of a page that has more, its next entries may come first: only what lies before is in order.
+    let ends = pages.iter().filter(|page| page.more).map(|page| page.entries.last().and_then(place_of));
+    let bound = if filter.ascending { ends.min() } else { ends.max_by_key(|end| (end.is_none(), *end)) };
+    let mut entries: Vec<Entry> = pages.into_iter().flat_map(|page| page.entries).collect();
+    entries.retain(|entry| match (bound, place_of(entry)) {
+        (None, _) => true,
+        (Some(Some(bound)), Some(place)) => if filter.ascending { place <= bound } else { place >= bound },
+        (Some(_), _) => false,
+    });
+    entries.sort_by_key(place_of);
+    if !filter.ascending {
+        entries.reverse();
+    }
+    if !filter.ascending
+        && let Some(from) = filter.created_from
+    {
+        let inside = entries.iter().take_while(|entry| place_of(entry).is_some_and(|place| place.0 >= from.as_i64()));
+        let inside = inside.count();
+        more &= inside == entries.len();
+        entries.truncate(inside);
+    }
+    more |= entries.len() > limit;
+    entries.truncate(limit);
+    Ok((entries, more))
+}
+
+fn matches(filter: &ListFilter, execution: &Execution) -> bool {
+    let (spec, hot) = (&execution.spec, &execution.hot);
+    let wants = |wanted: &Option<Text>, got: Option<&Text>| wanted.as_ref().is_none_or(|text| got == Some(text));
+    wants(&filter.lane, Some(&spec.lane))
+        && wants(&filter.kind, Some(&spec.kind))
+        && wants(&filter.worker, execution.lease().map(|lease| &lease.instance))
+        && filter.tag.as_ref().is_none_or(|(key, value)| execution.tags().get(key) == Some(value))
+        && filter.parent.is_none_or(|parent| spec.parent == Some(parent))
+        && filter.concurrency_key.as_ref().is_none_or(|key| spec.concurrency_key.as_ref() == Some(key))
+        && filter.created_from.is_none_or(|from| hot.created_at >= from)
+        && filter.created_until.is_none_or(|until| hot.created_at <= until)
+        && filter.updated_since.is_none_or(|since| hot.updated_at >= since)
+}
+
+pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) -> Result<Counts, Rejection> {
+    let mut counts = Counts::new();
+    let mut cursor = None;
+    loop {
+        let (entries, more) = walk(shared, who, &filter, cursor.as_ref(), COUNT_PAGE).await?;
+        for entry in &entries {
+            cursor = place_of(entry);
+            let (Some(found), Some(key)) = (&entry.found, entry.key()) else { continue };
+            let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
+            if matches(&filter, &execution) {
+                let spec = &execution.spec;
+                let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
+                *counts.entry(group).or_default() += 1;
+            }
+        }
+        if !more {
+            return Ok(counts);
+        }
+    }
+}

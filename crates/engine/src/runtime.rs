@@ -1,0 +1,75 @@
+//! What the engine needs of the world: a clock, sleep, tasks, entropy. They come in as a value, so that the simulator
+//! runs the very same engine on virtual time.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_core::Time;
+
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The world of one node.
+pub trait Runtime: Send + Sync + 'static {
+    /// The node's own steady clock: it never goes back and never jumps. It may be off by any amount and run a little
+    /// fast or slow, because the engine keeps measuring its offset to the store's clock.
+    fn clock(&self) -> Time;
+
+    fn sleep(&self, ms: u64) -> BoxFuture<()>;
+
+    /// Runs a task until it ends or the node does.
+    fn spawn(&self, task: BoxFuture<()>);
+
+    /// Fresh entropy for ids and jitter.
+    fn random(&self) -> u64;
+}
+
+/// Production: tokio's timer and tasks, entropy of the operating system, and a clock that begins at the system's time and
+/// goes on steadily, whatever is done to the system's clock afterwards.
+pub struct TokioRuntime {
+    handle: tokio::runtime::Handle,
+    began_at: Time,
+    began: tokio::time::Instant,
+}
+
+impl TokioRuntime {
+    /// Takes the runtime that the caller runs on.
+    ///
+    /// # Panics
+    /// If it is called outside a tokio runtime.
+    pub fn current() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            handle: tokio::runtime::Handle::current(),
+            began_at: Time::from_ms(since.as_millis() as u64),
+            began: tokio::time::Instant::now(),
+        }
+    }
+}
+
+impl Runtime for TokioRuntime {
+    fn clock(&self) -> Time {
+        self.began_at + self.began.elapsed().as_millis() as u64
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<()> {
+        Box::pin(tokio::time::sleep(std::time::Duration::from_millis(ms)))
+    }
+
+    fn spawn(&self, task: BoxFuture<()>) {
+        self.handle.spawn(task);
+    }
+
+    fn random(&self) -> u64 {
+        getrandom::u64().expect("runtime: the operating system gives entropy")
+    }
+}
+
+/// Waits for `future` at most `ms`; `None` if the time ran out first.
+pub(crate) async fn timeout<F: Future>(runtime: &dyn Runtime, ms: u64, future: F) -> Option<F::Output> {
+    let sleep = runtime.sleep(ms);
+    futures_util::pin_mut!(future);
+    match futures_util::future::select(future, sleep).await {
+        futures_util::future::Either::Left((output, _)) => Some(output),
+        futures_util::future::Either::Right(_) => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! One pass of a scanner over the due entries of one partition.
+
+use super::{Report, ScanContext, Scanner};
+use crate::client::Urgency;
+use crate::config::Filter;
+use weft_core::change::DueEntry;
+use weft_core::codec::DecodeError;
+use weft_core::command::{Call, Command, DropEntry, Expire, Principal, RecordTrouble};
+use weft_core::error::Rejection;
+use weft_core::record::{Key, Record};
+use weft_core::reply::{Expired, Reply};
+use weft_core::schema::{PartMask, Timer, Value};
+use weft_core::text::Text;
+use weft_core::{PartitionId, Time};
+use weft_store::{Entry, Range, Scan, Target};
+
+/// Entries a pass may look at, as a multiple of those it may handle.
+const LOOK_FACTOR: usize = 10;
+const ERROR_MAX: usize = 1024;
+
+pub struct Pass {
+    scanner: &'static str,
+    interval_ms: u64,
+    batch: usize,
+    timers: &'static [Timer],
+    filter: Filter,
+}
+
+/// A due entry and what its key says.
+struct Item {
+    entry: DueEntry,
+    key: Option<Key>,
+}
+
+impl Pass {
+    pub fn of(scanner: &impl Scanner) -> Self {
+        Self {
+            scanner: scanner.name(),
+            interval_ms: scanner.interval_ms(),
+            batch: scanner.batch(),
+            timers: scanner.timers(),
+            filter: scanner.filter().clone(),
+        }
+    }
+
+    /// Handles what is due now, in due order, as one batch of commands.
+    pub async fn run(self, cx: &ScanContext, partition: PartitionId) -> Report {
+        let now = cx.shared.now();
+        let mut report = Report::default();
+        let Some(items) = self.find(cx, partition, now, &mut report).await else {
+            report.errors += 1;
+            return report;
+        };
+        if items.is_empty() || cx.is_stopping() {
+            return report;
+        }
+        let calls = items.iter().map(|item| Ok(self.call(cx, partition, item))).collect();
+        let answers = cx.shared.run(calls, Urgency::Urgent).await;
+        for (item, answer) in items.iter().zip(answers) {
+            if cx.is_stopping() {
+                break;
+            }
+            self.judge(cx, partition, item, answer, now, &mut report).await;
+        }
+        report
+    }
+
+    /// The due items that this node may handle; `None` if the store cannot be read.
+    async fn find(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        now: Time,
+        report: &mut Report,
+    ) -> Option<Vec<Item>> {
+        let mut items = Vec::new();
+        for timer in self.timers {
+            let mut after = None;
+            let mut looked = 0;
+            loop {
+                let range = Range { prefix: vec![Value::Int(*timer as i64)], after, until: None };
+                let scan = Scan {
+                    target: Target::Due,
+                    ranges: vec![range],
+                    limit: self.batch + 1,
+                    descending: false,
+                    parts: None,
+                };
+                let page = cx.shared.store.scan(Some(partition), scan).await.ok()?.pop()?;
+                looked += page.entries.len();
+                after = page.entries.last().map(|entry| entry.place.clone());
+                let (due, ahead): (Vec<Entry>, Vec<Entry>) =
+                    page.entries.into_iter().partition(|entry| due_at(entry) <= now);
+                let next = ahead.first().map(due_at);
+                report.next_due = [report.next_due, next].into_iter().flatten().min();
+                let kept = self.select(cx, partition, due).await?;
+                let foreign_only = kept.is_empty() && page.more && ahead.is_empty();
+                items.extend(kept);
+                if items.len() > self.batch {
+                    items.truncate(self.batch);
+                    report.more = true;
+                    return Some(items);
+                }
+                // Items of another filter are passed by cursor, so that nothing waits behind them.
+                if !foreign_only || looked >= self.batch * LOOK_FACTOR {
+                    report.more |= page.more && ahead.is_empty() && !foreign_only;
+                    break;
+                }
+            }
+        }
+        Some(items)
+    }
+
+    /// Drops the items that the filter does not cover. Without a filter nothing is read for it.
+    async fn select(&self, cx: &ScanContext, partition: PartitionId, due: Vec<Entry>) -> Option<Vec<Item>> {
+        let items: Vec<Item> = due.iter().map(|entry| Item { entry: due_entry(entry), key: entry.key() }).collect();
+        if self.filter.is_none() || items.is_empty() {
+            return Some(items);
+        }
+        let keys: Vec<(Key, PartMask)> =
+            items.iter().filter_map(|item| item.key).map(|key| (key, key.kind().table().light)).collect();
+        let read = cx.shared.store.read(partition, keys.clone()).await.ok()?;
+        let covered: Vec<Key> = keys
+            .iter()
+            .zip(read.found)
+            .filter(|((key, parts), found)| {
+                let record = found.as_ref().and_then(|found| Record::decode(*key, &found.parts, *parts).ok());
+                record.is_some_and(|record| covers(&self.filter, &record))
+            })
+            .map(|((key, _), _)| *key)
+            .collect();
+        Some(items.into_iter().filter(|item| item.key.is_some_and(|key| covered.contains(&key))).collect())
+    }
+
+    fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item) -> Call {
+        let command = match (item.key, item.entry.timer()) {
+            (Some(key), Some(timer)) => {
+                let entropy = cx.shared.runtime.random();
+                Command::Expire(Expire { key: Some(key), timer, due: item.entry.at, entropy })
+            }
+            _ => self.drop_entry(cx, partition, item, "the entry names no record that could exist".into(), true),
+        };
+        engine_call(command)
+    }
+
+    fn drop_entry(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
+        Command::DropEntry(DropEntry {
+            partition,
+            entry: Some(item.entry.clone()),
+            scanner: self.scanner.into(),
+            error,
+            poison,
+            fresh: cx.shared.fresh_uuid(),
+        })
+    }
+
+    /// Counts what became of an item, and keeps track of one that failed.
+    async fn judge(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        item: &Item,
+        answer: Result<Reply, Rejection>,
+        now: Time,
+        report: &mut Report,
+    ) {
+        match answer {
+            Ok(Reply::Expired(Expired::Fired)) => report.processed += 1,
+            Ok(Reply::Expired(Expired::Stale)) => report.stale += 1,
+            Ok(Reply::Expired(Expired::More)) => {
+                report.processed += 1;
+                report.more = true;
+            }
+            // A poison entry was removed.
+            Ok(_) => {
+                tracing::warn!(scanner = self.scanner, %partition, entry = ?item.entry, "poison entry removed");
+                report.errors += 1;
+            }
+            // No item's fault: the store or the loop could not take it.
+            Err(Rejection::Busy { .. } | Rejection::Unavailable { .. }) => {
+                report.errors += 1;
+                self.again_after(now, report);
+            }
+            Err(rejection) => {
+                report.errors += 1;
+                self.again_after(now, report);
+                self.track(cx, partition, item, &rejection).await;
+            }
+        }
+    }
+
+    /// An item that failed is not due again before an interval has passed, so that exact waking cannot spin.
+    fn again_after(&self, now: Time, report: &mut Report) {
+        let next = now + self.interval_ms;
+        report.next_due = Some(report.next_due.map_or(next, |due| due.min(next)));
+        report.more = false;
+    }
+
+    async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) {
+        let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return };
+        let damage = damage(cx, partition, key).await;
+        let command = match damage {
+            Some(error) => self.drop_entry(cx, partition, item, error.to_string().into(), false),
+            None => Command::RecordTrouble(RecordTrouble {
+                key: Some(key),
+                timer,
+                due: item.entry.at,
+                scanner: self.scanner.into(),
+                interval_ms: self.interval_ms,
+                error: cut(&rejection.to_string()).into(),
+                fresh: cx.shared.fresh_uuid(),
+            }),
+        };
+        tracing::warn!(scanner = self.scanner, item = ?key, %rejection, "could not handle an item");
+        let answers = cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await;
+        if let Some(Err(error)) = answers.into_iter().next() {
+            tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
+        }
+    }
+}
+
+/// Whether the record's bytes do not decode.
+async fn damage(cx: &ScanContext, partition: PartitionId, key: Key) -> Option<DecodeError> {
+    let parts = key.kind().table().light;
+    let found = cx.shared.store.read(partition, vec![(key, parts)]).await.ok()?.found.pop()??;
+    Record::decode(key, &found.parts, parts).err()
+}
+
+fn engine_call(command: Command) -> Call {
+    Call { principal: Principal::engine(), request_id: None, command }
+}
+
+fn covers(filter: &Filter, record: &Record) -> bool {
+    let (namespace, tags) = match record {
+        Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
+        Record::Dedup(dedup) => (&dedup.body.namespace, None),
+        Record::Continuation(continuation) => (&continuation.body.namespace, None),
+        Record::Attempt(_) | Record::DeadLetter(_) => return false,
+    };
+    if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
+        return false;
+    }
+    match (&filter.tag, tags) {
+        (None, _) => true,
+        (Some((key, value)), Some(tags)) => tags.get(key) == Some(value),
+        (Some(_), None) => false,
+    }
+}
+
+fn due_at(entry: &Entry) -> Time {
+    match entry.place.columns.get(1) {
+        Some(Value::Int(at)) => Time::from_ms((*at).max(0) as u64),
+        _ => Time::ZERO,
+    }
+}
+
+fn due_entry(entry: &Entry) -> DueEntry {
+    let timer = match entry.place.columns.first() {
+        Some(Value::Int(timer)) => *timer as u8,
+        _ => 0,
+    };
+    DueEntry { at: due_at(entry), timer, kind: entry.kind, key: entry.place.key.clone() }
+}
+
+fn cut(text: &str) -> &str {
+    match text.char_indices().nth(ERROR_MAX) {
+        Some((at, _)) => &text[..at],
+        None => text,
+    }
+}

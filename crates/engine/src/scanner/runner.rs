@@ -1,0 +1,198 @@
+//! Drives all scanners of a node. It sleeps until the earliest due time it knows of; the look at the heads of the due
+//! index, one store call for all scanners and partitions, is the catch-up for what it does not know of.
+
+use super::{Report, ScanContext, Scanner};
+use crate::engine::Shared;
+use crate::runtime::{self, BoxFuture};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use weft_core::planted::{self, Defect};
+use weft_core::schema::{Timer, Value};
+use weft_core::{PartitionId, Time};
+use weft_store::{Range, Scan, Target};
+
+pub const INTERVAL_MIN_MS: u64 = 100;
+const RESTART_PANIC_MS: u64 = 5_000;
+/// How late the next try is when the store could not be asked.
+const RETRY_MS: u64 = 1_000;
+const HEADS_PER_TIMER: usize = 256;
+
+/// A scan of one partition, by the place of its scanner.
+type Duty = (usize, PartitionId);
+type Ended = (Duty, Option<Report>);
+
+struct Runner {
+    shared: Arc<Shared>,
+    scanners: Vec<Arc<dyn Scanner>>,
+    /// When each known duty is due, in store time.
+    due: BTreeMap<Duty, Time>,
+    running: BTreeSet<Duty>,
+    scans: FuturesUnordered<BoxFuture<Ended>>,
+    /// When the heads are looked at next, on the node's clock.
+    look_at: Time,
+    look_ms: u64,
+}
+
+pub async fn run(shared: Arc<Shared>) {
+    let scanners = super::all(&shared.config.scanners.filter);
+    let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
+    let look_ms = if shared.description.exclusive { shared.config.scanners.look_ms } else { smallest };
+    let partitions = shared.partitions.len();
+    for scanner in &scanners {
+        tracing::debug!(scanner = scanner.name(), interval_ms = scanner.interval_ms(), partitions, "scanner started");
+    }
+    let mut runner = Runner {
+        look_at: shared.runtime.clock(),
+        look_ms: look_ms.max(INTERVAL_MIN_MS),
+        shared,
+        scanners,
+        due: BTreeMap::new(),
+        running: BTreeSet::new(),
+        scans: FuturesUnordered::new(),
+    };
+    while !runner.shared.is_closing() {
+        runner.turn().await;
+    }
+    // A pass in flight is awaited: its items are whole inside their commits.
+    while runner.scans.next().await.is_some() {}
+}
+
+impl Runner {
+    async fn turn(&mut self) {
+        if self.look_at <= self.shared.runtime.clock() {
+            self.look().await;
+        }
+        self.take_hints();
+        self.start_due();
+        let sleep_ms = self.sleep_ms();
+        let shared = self.shared.clone();
+        let woken = async {
+            match self.scans.is_empty() {
+                true => futures_util::future::pending().await,
+                false => self.scans.next().await,
+            }
+        };
+        let rung = shared.hub.due.notified();
+        futures_util::pin_mut!(woken, rung);
+        let either = futures_util::future::select(woken, rung);
+        let ended = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
+        if let Some(futures_util::future::Either::Left((Some((duty, report)), _))) = ended {
+            self.ended(duty, report);
+        }
+    }
+
+    /// One store call: the earliest entries of every timer in every partition.
+    async fn look(&mut self) {
+        self.look_at = self.shared.runtime.clock() + self.look_ms;
+        if planted::on(Defect::ProgressNeedsWake) {
+            return;
+        }
+        let timers: Vec<Timer> = self.scanners.iter().flat_map(|scanner| scanner.timers()).copied().collect();
+        let ranges = timers.iter().map(|timer| Range { prefix: vec![Value::Int(*timer as i64)], ..Range::default() });
+        let scan = Scan {
+            target: Target::Due,
+            ranges: ranges.collect(),
+            limit: if self.shared.partitions.len() == 1 { 1 } else { HEADS_PER_TIMER },
+            descending: false,
+            parts: None,
+        };
+        self.shared.counters.scanner_cycles.add(self.scanners.len() as u64);
+        match self.shared.store.scan(None, scan).await {
+            Ok(pages) => {
+                for (timer, page) in timers.iter().zip(pages) {
+                    for entry in page.entries {
+                        if let Some(Value::Int(at)) = entry.place.columns.get(1) {
+                            self.shared.hub.hint(*timer, entry.partition, Time::from_ms((*at).max(0) as u64));
+                        }
+                    }
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "could not look at the due index");
+                self.shared.counters.scanner_errors.add(1);
+                self.look_at = self.shared.runtime.clock() + RETRY_MS.min(self.look_ms);
+            }
+        }
+    }
+
+    fn take_hints(&mut self) {
+        for ((timer, partition), at) in self.shared.hub.hints() {
+            let owner = self.scanners.iter().position(|scanner| scanner.timers().contains(&timer));
+            if let Some(scanner) = owner {
+                let grain = self.scanners[scanner].grain_ms();
+                let at = Time::from_ms(at.ms().div_ceil(grain) * grain);
+                let due = self.due.entry((scanner, partition)).or_insert(at);
+                *due = (*due).min(at);
+            }
+        }
+    }
+
+    fn start_due(&mut self) {
+        let now = self.shared.now();
+        let mut due: Vec<(Time, Duty)> =
+            self.due.iter().filter(|(_, at)| **at <= now).map(|(duty, at)| (*at, *duty)).collect();
+        due.sort();
+        for (_, duty) in due {
+            if self.running.len() >= self.shared.config.scanners.at_once || !self.running.insert(duty) {
+                continue;
+            }
+            self.due.remove(&duty);
+            let scanner = self.scanners[duty.0].clone();
+            // What is committed from here on hints again, so nothing is missed between the hint and the scan.
+            for timer in scanner.timers() {
+                self.shared.hub.take_hint(*timer, duty.1);
+            }
+            self.shared.counters.scanner_wakes.add(1);
+            let cx = ScanContext { shared: self.shared.clone() };
+            self.scans.push(Box::pin(async move {
+                let scan = AssertUnwindSafe(async move { scanner.scan(cx, duty.1).await }).catch_unwind();
+                (duty, scan.await.ok())
+            }));
+        }
+    }
+
+    fn ended(&mut self, duty: Duty, report: Option<Report>) {
+        self.running.remove(&duty);
+        let now = self.shared.now();
+        let counters = &self.shared.counters;
+        let name = self.scanners[duty.0].name();
+        let next = match report {
+            None => {
+                counters.scanner_restarts.add(1);
+                tracing::error!(scanner = name, partition = %duty.1, "a scanner panicked; it starts again in 5 s");
+                Some(now + RESTART_PANIC_MS)
+            }
+            Some(report) => {
+                counters.scanner_processed.add(u64::from(report.processed));
+                counters.scanner_stale.add(u64::from(report.stale));
+                counters.scanner_errors.add(u64::from(report.errors));
+                if report.processed > 0 || report.errors > 0 {
+                    tracing::debug!(scanner = name, partition = %duty.1, ?report, "scanned");
+                }
+                match report.more {
+                    true => Some(now),
+                    false if report.errors > 0 && report.next_due.is_none() => Some(now + RETRY_MS),
+                    false => report.next_due,
+                }
+            }
+        };
+        if let Some(next) = next {
+            let grain = self.scanners[duty.0].grain_ms();
+            let next = Time::from_ms(next.ms().div_ceil(grain) * grain);
+            let due = self.due.entry(duty).or_insert(next);
+            *due = (*due).min(next);
+        }
+    }
+
+    /// Until the earliest known duty or the next look.
+    fn sleep_ms(&self) -> u64 {
+        let look = self.look_at.since(self.shared.runtime.clock());
+        let now = self.shared.now();
+        let startable = self.running.len() < self.shared.config.scanners.at_once;
+        let due = self.due.iter().filter(|(duty, _)| startable && !self.running.contains(duty));
+        due.map(|(_, at)| at.since(now)).min().unwrap_or(look).min(look).max(1)
+    }
+}

@@ -1,0 +1,195 @@
+use crate::kit::*;
+use weft_core::ExecutionId;
+use weft_engine::{Claim, Completion, Config, Submission};
+
+#[tokio::test(start_paused = true)]
+async fn sd_9_priority_then_time_then_id() {
+    let kit = open().await;
+    let late = kit.submit(Submission::new("mail").priority(5)).await;
+    pass(10).await;
+    let later = kit.submit(Submission::new("mail").priority(5)).await;
+    let first = kit.submit(Submission::new("mail").priority(9000)).await;
+    let last = kit.submit(Submission::new("mail")).await;
+    let reply = kit.client.claim(worker().max(10)).await.unwrap();
+    let order: Vec<ExecutionId> = reply.executions.iter().map(|work| work.id).collect();
+    assert_eq!(order, [first, late, later, last]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_9_the_order_holds_over_many_refills() {
+    let config = Config { window: 16, cache_bytes: 1, ..Config::default() };
+    let kit = open_with(1, config).await;
+    for start in 0..10 {
+        let items = (0..50u32).map(|n| Submission::new("mail").priority((start * 50 + n) * 7 % 501)).collect();
+        assert!(kit.client.submit_batch(items).await.iter().all(Result::is_ok));
+    }
+    let mut priorities = Vec::new();
+    loop {
+        let reply = kit.client.claim(worker().max(7)).await.unwrap();
+        if reply.executions.is_empty() {
+            break;
+        }
+        priorities.extend(reply.executions.iter().map(|work| work.priority));
+    }
+    assert_eq!(priorities.len(), 500);
+    assert!(priorities.is_sorted_by(|one, other| one >= other), "{priorities:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_15_work_that_cannot_match_does_not_hold_up_what_can() {
+    let kit = open().await;
+    for _ in 0..10 {
+        let items = (0..1000).map(|_| Submission::new("train").needs("gpu").priority(9000)).collect();
+        assert!(kit.client.submit_batch(items).await.iter().all(Result::is_ok));
+    }
+    let plain = kit.submit(Submission::new("train")).await;
+    let before = kit.engine.stats();
+    let work = kit.claim().await;
+    assert_eq!(work.id, plain);
+    assert!(kit.engine.stats().since(before).reads <= 1);
+    let gpu = kit.client.claim(worker().offers("gpu").offers("big")).await.unwrap();
+    assert_eq!(gpu.executions.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_16_after_a_restart_the_queue_is_found_again() {
+    let kit = open().await;
+    let mut ids = Vec::new();
+    for lane in ["a", "b"] {
+        for kind in ["one", "two"] {
+            ids.push(kit.submit(Submission::new(kind).lane(lane)).await);
+        }
+    }
+    kit.engine.shutdown().await;
+    let engine = weft_engine::Engine::open(kit.store.clone(), Config::default()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    let got = client.claim(worker().lane("a").lane("b").max(10)).await.unwrap();
+    assert_eq!(got.executions.len(), 4);
+    assert!(client.claim(worker().lane("a").lane("b")).await.unwrap().executions.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_42_lanes_share_by_weight() {
+    let kit = open().await;
+    for lane in ["big", "small"] {
+        let items = (0..300).map(|_| Submission::new("mail").lane(lane)).collect();
+        assert!(kit.client.submit_batch(items).await.iter().all(Result::is_ok));
+    }
+    let mut big = 0i64;
+    for _ in 0..200 {
+        let claim = Claim::new("w", "w1").weighted_lane("big", 3).weighted_lane("small", 1);
+        let reply = kit.client.claim(claim).await.unwrap();
+        big += i64::from(reply.executions[0].lane.as_ref() == "big");
+    }
+    assert!((big - 150).abs() <= 1, "of 200 the lane with weight 3 of 4 got {big}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_lanes_are_served_in_the_order_given() {
+    let kit = open().await;
+    kit.submit(Submission::new("mail").lane("low").priority(9000)).await;
+    let high = kit.submit(Submission::new("mail").lane("high")).await;
+    let reply = kit.client.claim(worker().lane("high").lane("low").strict()).await.unwrap();
+    assert_eq!(reply.executions[0].id, high);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_36_a_repeated_claim_gets_the_same_leases_and_no_other() {
+    let kit = open().await;
+    for _ in 0..5 {
+        kit.submit(Submission::new("mail").input(&b"x"[..])).await;
+    }
+    let claim = || worker().max(2).request_id(&b"r1"[..]);
+    let first = kit.client.claim(claim()).await.unwrap();
+    pass(1_000).await;
+    let again = kit.client.claim(claim()).await.unwrap();
+    let leases = |reply: &weft_engine::ClaimReply| -> std::collections::BTreeSet<_> {
+        reply.executions.iter().map(|work| (work.id, work.lease, work.epoch)).collect()
+    };
+    assert_eq!(leases(&first), leases(&again));
+    assert_eq!(again.executions[0].expires_in_ms, 29_000);
+    for work in &first.executions {
+        kit.client.complete(Completion::of(work)).await.unwrap();
+    }
+    let next = kit.client.claim(claim()).await.unwrap();
+    assert!(leases(&next).is_disjoint(&leases(&first)), "none of the old leases is valid any more");
+    assert_eq!(next.executions.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_29_a_caller_that_has_gone_gets_nothing() {
+    let kit = open().await;
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(60_000)).await });
+    pass(10).await;
+    waiting.abort();
+    let _ = waiting.await;
+    let id = kit.submit(Submission::new("mail")).await;
+    assert_eq!(kit.claim().await.id, id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_27_a_claim_that_waits_over_many_partitions_is_served_once() {
+    let kit = open_with(8, Config::default()).await;
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(60_000)).await });
+    pass(10).await;
+    for _ in 0..20 {
+        kit.submit(Submission::new("mail")).await;
+    }
+    assert_eq!(waiting.await.unwrap().unwrap().executions.len(), 1);
+    let rest = kit.client.claim(worker().max(100)).await.unwrap();
+    assert_eq!(rest.executions.len(), 19);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_28_the_worker_with_fewer_capabilities_is_served_first() {
+    let kit = open().await;
+    let (rare, plain) = (kit.client.clone(), kit.client.clone());
+    let rare = tokio::spawn(async move { rare.claim(worker().offers("gpu").wait_ms(1_000)).await.unwrap() });
+    pass(10).await;
+    let plain = tokio::spawn(async move { plain.claim(Claim::new("w", "w2").wait_ms(1_000)).await.unwrap() });
+    pass(10).await;
+    kit.submit(Submission::new("mail")).await;
+    assert_eq!(plain.await.unwrap().executions.len(), 1);
+    assert!(rare.await.unwrap().executions.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_on_one_store_never_give_out_the_same_execution() {
+    let store = memory(2).shared();
+    let one = weft_engine::Engine::open(store.node_handle(), Config::default()).await.unwrap();
+    let two = weft_engine::Engine::open(store.node_handle(), Config::default()).await.unwrap();
+    let (one, two) = (one.client("shop").unwrap(), two.client("shop").unwrap());
+    let items = (0..100).map(|_| Submission::new("mail")).collect();
+    assert!(one.submit_batch(items).await.iter().all(Result::is_ok));
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let (a, b) = tokio::join!(
+            one.claim(Claim::new("w", "w1").max(3)),
+            two.claim(Claim::new("w", "w2").max(3))
+        );
+        for (client, reply) in [(&two, a.unwrap()), (&one, b.unwrap())] {
+            for work in reply.executions {
+                assert!(seen.insert(work.id), "{} was given out twice", work.id);
+                // Any node takes any command.
+                client.complete(Completion::of(&work)).await.unwrap();
+            }
+        }
+    }
+    assert_eq!(seen.len(), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_14_work_submitted_on_one_node_reaches_a_worker_that_waits_on_another() {
+    let store = memory(1).shared();
+    let one = weft_engine::Engine::open(store.node_handle(), Config::default()).await.unwrap();
+    let two = weft_engine::Engine::open(store.node_handle(), Config::default()).await.unwrap();
+    let (one, two) = (one.client("shop").unwrap(), two.client("shop").unwrap());
+    let began = tokio::time::Instant::now();
+    let waiting = tokio::spawn(async move { two.claim(worker().wait_ms(60_000)).await.unwrap() });
+    pass(10).await;
+    one.submit(Submission::new("mail")).await.unwrap();
+    assert_eq!(waiting.await.unwrap().executions.len(), 1);
+    assert!(began.elapsed().as_millis() < 1_000, "a wake, not a recheck");
+}

@@ -1,0 +1,53 @@
+use std::sync::Arc;
+use weft_core::Time;
+use weft_engine::{Claim, Client, Config, Engine, Submission};
+use weft_store::MemoryStore;
+
+/// A memory store whose clock is tokio's, which tests pause.
+pub fn memory(partitions: u16) -> MemoryStore {
+    let began = tokio::time::Instant::now();
+    MemoryStore::new(partitions, Arc::new(move || Time::from_ms(1_000_000 + began.elapsed().as_millis() as u64)))
+}
+
+pub struct Kit {
+    pub store: MemoryStore,
+    pub engine: Engine,
+    pub client: Client,
+}
+
+pub async fn open() -> Kit {
+    open_with(1, Config::default()).await
+}
+
+pub async fn open_with(partitions: u16, config: Config) -> Kit {
+    let store = memory(partitions);
+    let engine = Engine::open(store.clone(), config).await.expect("the memory store opens");
+    let client = engine.client("shop").expect("a good name");
+    Kit { store, engine, client }
+}
+
+impl Kit {
+    pub async fn submit(&self, submission: Submission) -> weft_core::ExecutionId {
+        self.client.submit(submission).await.expect("a good submission").id
+    }
+
+    /// Claims one execution, which must be there.
+    pub async fn claim(&self) -> weft_core::reply::Claimed {
+        let mut reply = self.client.claim(worker()).await.expect("a good claim");
+        assert_eq!(reply.executions.len(), 1, "one execution is claimable");
+        reply.executions.remove(0)
+    }
+
+    pub async fn claim_nothing(&self) {
+        let reply = self.client.claim(worker()).await.expect("a good claim");
+        assert!(reply.executions.is_empty(), "nothing is claimable: {reply:?}");
+    }
+}
+
+pub fn worker() -> Claim {
+    Claim::new("mailer", "mailer-1")
+}
+
+pub async fn pass(ms: u64) {
+    tokio::time::advance(std::time::Duration::from_millis(ms)).await;
+}

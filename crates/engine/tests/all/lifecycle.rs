@@ -1,0 +1,91 @@
+use crate::kit::*;
+use weft_core::record::execution::{AfterFailure, Outcome, Policy, PublicState, Retry};
+use weft_engine::{Completion, Failing, Submission};
+
+#[tokio::test(start_paused = true)]
+async fn ex_41_what_is_submitted_is_claimed_and_completed() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail").input(&b"order 17"[..]).tag("customer", "acme")).await;
+    let work = kit.claim().await;
+    assert_eq!((work.id, work.input.as_deref(), work.epoch, work.attempt), (id, Some(&b"order 17"[..]), 1, 0));
+    assert_eq!(work.tags.get("customer").map(|value| value.as_ref()), Some("acme"));
+    let done = kit.client.complete(Completion::of(&work).result(&b"sent"[..])).await.unwrap();
+    assert_eq!((done.outcome, done.repeated), (Outcome::Success, false));
+    let again = kit.client.complete(Completion::of(&work).result(&b"other"[..])).await.unwrap();
+    assert!(again.repeated, "EX-22: the repeat gets the first reply");
+    let result = kit.client.result(id, 0).await.unwrap();
+    assert_eq!(result.bytes.as_deref(), Some(&b"sent"[..]));
+    kit.engine.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_28_a_waiting_worker_gets_a_submission_in_its_own_commit() {
+    let kit = open().await;
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(30_000)).await });
+    pass(10).await;
+    let before = kit.store.commits();
+    let id = kit.submit(Submission::new("mail")).await;
+    let got = waiting.await.unwrap().unwrap();
+    assert_eq!(got.executions[0].id, id);
+    assert_eq!(kit.store.commits() - before, 1, "submit and lease are one commit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_wait_together_share_a_commit() {
+    let kit = open().await;
+    kit.submit(Submission::new("warm")).await;
+    let before = kit.engine.stats();
+    let submits = (0..200).map(|n| kit.client.submit(Submission::new("mail").priority(n)));
+    let answers = futures_util::future::join_all(submits).await;
+    assert!(answers.iter().all(|answer| answer.is_ok()));
+    let commits = kit.engine.stats().since(before).commits;
+    assert!(commits < 20, "200 submissions took {commits} commits");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_43_a_failed_attempt_is_retried_after_its_backoff() {
+    let kit = open().await;
+    let retry = Retry { max_retries: 1, jitter: weft_core::record::execution::Jitter::None, ..Retry::default() };
+    let id = kit.submit(Submission::new("mail").policy(Policy { retry, ..Policy::default() })).await;
+    let work = kit.claim().await;
+    let after = kit.client.fail(Failing::of(&work).message("no route")).await.unwrap();
+    assert!(matches!(after, AfterFailure::Retry { retries_left: 0, .. }));
+    kit.claim_nothing().await;
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(5_000)).await.unwrap() });
+    let work = waiting.await.unwrap().executions.remove(0);
+    assert_eq!((work.id, work.attempt, work.epoch), (id, 1, 2));
+    assert_eq!(work.previous_failure.as_ref().map(|failure| failure.message.as_ref()), Some("no route"));
+    let after = kit.client.fail(Failing::of(&work)).await.unwrap();
+    assert!(matches!(after, AfterFailure::Ended { outcome: Outcome::Failed, .. }));
+    assert_eq!(kit.client.get(id).await.unwrap().public_state, PublicState::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_77_one_idempotency_key_makes_one_execution() {
+    let kit = open_with(4, Default::default()).await;
+    let submits = (0..20).map(|_| kit.client.submit(Submission::new("mail").idempotency_key(&b"order-17"[..])));
+    let answers = futures_util::future::join_all(submits).await;
+    let ids: std::collections::BTreeSet<_> = answers.iter().map(|answer| answer.as_ref().unwrap().id).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(answers.iter().filter(|answer| !answer.as_ref().unwrap().duplicate).count(), 1);
+    let other = Submission::new("mail").idempotency_key(&b"order-17"[..]).priority(5);
+    assert_eq!(kit.client.submit(other).await.unwrap_err().code(), "idempotency_mismatch");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutdown_answers_what_waits_and_keeps_what_was_acknowledged() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail").lane("other")).await;
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(60_000)).await });
+    pass(5).await;
+    kit.engine.shutdown().await;
+    assert!(waiting.await.unwrap().unwrap().draining);
+    assert_eq!(kit.client.submit(Submission::new("mail")).await.unwrap_err().code(), "unavailable");
+    let again = weft_engine::Engine::open(kit.store.clone(), Default::default()).await.unwrap();
+    let client = again.client("shop").unwrap();
+    assert_eq!(client.get(id).await.unwrap().public_state, PublicState::Waiting);
+    assert_eq!(client.claim(worker().lane("other")).await.unwrap().executions[0].id, id);
+}

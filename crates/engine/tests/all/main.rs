@@ -1,0 +1,9 @@
+//! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
+
+mod claims;
+mod kit;
+mod lifecycle;
+mod outages;
+mod reads;
+mod refusals;
+mod timers;

@@ -1,0 +1,74 @@
+use crate::kit::*;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use weft_core::record::execution::PublicState;
+use weft_engine::{Completion, Config, Engine, Submission, TokioRuntime};
+use weft_store::faulty::{Faults, Sleeper};
+use weft_store::{Faulty, MemoryStore};
+
+struct Tokio;
+
+impl Sleeper for Tokio {
+    fn sleep(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(std::time::Duration::from_millis(ms)))
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(task);
+    }
+}
+
+async fn open_faulty(faults: Faults) -> (MemoryStore, Arc<Faulty<MemoryStore>>, Engine) {
+    let store = memory(1);
+    let faulty = Arc::new(Faulty::new(Arc::new(store.clone()), Faults::default(), 7, Arc::new(Tokio)));
+    let runtime = Arc::new(TokioRuntime::current());
+    let engine = Engine::open_on(faulty.clone(), Config::default(), runtime).await.unwrap();
+    faulty.set_faults(faults);
+    (store, faulty, engine)
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
+    for faults in [
+        Faults { commit_unknown_applied: 1000, ..Faults::default() },
+        Faults { commit_unknown_lost: 300, ..Faults::default() },
+        Faults { commit_unknown_applied: 300, commit_unknown_lost: 300, commit_conflict: 200, ..Faults::default() },
+    ] {
+        let (store, _faulty, engine) = open_faulty(faults).await;
+        let client = engine.client("shop").unwrap();
+        for _ in 0..30 {
+            let id = client.submit(Submission::new("mail")).await.unwrap().id;
+            let work = client.claim(worker()).await.unwrap().executions.remove(0);
+            assert_eq!((work.id, work.epoch), (id, 1));
+            client.complete(Completion::of(&work)).await.unwrap();
+            assert_eq!(client.get(id).await.unwrap().public_state, PublicState::Completed);
+        }
+        assert_eq!(store.dump(weft_core::PartitionId(0)).records.len(), 60);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_77_a_store_that_takes_nothing_makes_callers_busy_and_comes_back() {
+    let (_store, faulty, engine) = open_faulty(Faults { commit_not_applied: 1000, ..Faults::default() }).await;
+    let client = engine.client("shop").unwrap();
+    for _ in 0..3 {
+        assert_eq!(client.submit(Submission::new("mail")).await.unwrap_err().code(), "busy");
+    }
+    faulty.set_faults(Faults::default());
+    let id = client.submit(Submission::new("mail")).await.unwrap().id;
+    assert_eq!(client.claim(worker()).await.unwrap().executions[0].id, id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_20_an_outage_of_the_store_is_no_items_fault() {
+    let (_store, faulty, engine) = open_faulty(Faults::default()).await;
+    let client = engine.client("shop").unwrap();
+    let id = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
+    faulty.set_faults(Faults { read_error: 1000, commit_not_applied: 1000, ..Faults::default() });
+    pass(3_600_000).await;
+    faulty.set_faults(Faults::default());
+    let work = client.claim(worker().wait_ms(60_000)).await.unwrap().executions.remove(0);
+    assert_eq!(work.id, id);
+    assert!(client.get(id).await.unwrap().execution.trouble().is_none());
+}

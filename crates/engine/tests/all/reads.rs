@@ -1,0 +1,104 @@
+use crate::kit::*;
+use weft_core::record::execution::PublicState;
+use weft_engine::{Cancellation, Completion, Failing, ListFilter, Obstacle, Replaying, Submission};
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_list_shows_each_execution_once_newest_first() {
+    let kit = open_with(4, Default::default()).await;
+    let mut ids = Vec::new();
+    for n in 0..37 {
+        pass(3).await;
+        ids.push(kit.submit(Submission::new(if n % 2 == 0 { "even" } else { "odd" })).await);
+    }
+    for _ in 0..9 {
+        let work = kit.claim().await;
+        kit.client.complete(Completion::of(&work)).await.unwrap();
+    }
+    for ascending in [false, true] {
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let filter = ListFilter { limit: Some(5), cursor, ascending, ..ListFilter::default() };
+            let page = kit.client.list(filter).await.unwrap();
+            seen.extend(page.executions.iter().map(|execution| execution.id));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let mut wanted = ids.clone();
+        if !ascending {
+            wanted.reverse();
+        }
+        assert_eq!(seen, wanted);
+    }
+    let odd = ListFilter { kind: Some("odd".into()), limit: Some(1000), ..ListFilter::default() };
+    assert_eq!(kit.client.list(odd).await.unwrap().executions.len(), 18);
+    let counts = kit.client.count(ListFilter::default()).await.unwrap();
+    let done: u64 = counts.iter().filter(|(key, _)| key.2 == PublicState::Completed).map(|(_, count)| count).sum();
+    assert_eq!((done, counts.values().sum::<u64>()), (9, 37));
+    let bad = ListFilter { cursor: Some("nonsense".into()), ..ListFilter::default() };
+    assert_eq!(kit.client.list(bad).await.unwrap_err().code(), "invalid_cursor");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_69_history_tells_the_whole_life_in_order() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.fail(Failing::of(&work).category("smtp").message("421").after_ms(100)).await.unwrap();
+    let work = kit.client.claim(worker().wait_ms(1_000)).await.unwrap().executions.remove(0);
+    kit.client.cancel(Cancellation::new(id, "enough")).await.unwrap();
+    kit.client.replay(Replaying::new(id, "try once more")).await.unwrap();
+    let last = kit.claim().await;
+    kit.client.complete(Completion::of(&last)).await.unwrap();
+    assert_ne!(work.epoch, last.epoch);
+    let (history, dropped) = kit.client.history(id).await.unwrap();
+    let what: Vec<&str> = history.iter().map(|entry| entry.what.as_ref()).collect();
+    assert_eq!(dropped, 0);
+    assert_eq!(what.first(), Some(&"submitted"));
+    assert_eq!(what.last(), Some(&"success"));
+    for word in ["claimed", "failed", "cancelled", "cancel", "replay", "completed"] {
+        assert!(what.contains(&word), "{word} is in {what:?}");
+    }
+    let attempts = kit.client.attempts(id).await.unwrap();
+    assert_eq!(attempts.iter().map(|attempt| attempt.index).collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_68_after_a_replay_the_old_result_is_not_shown() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.complete(Completion::of(&work).result(&b"old"[..])).await.unwrap();
+    kit.client.replay(Replaying::new(id, "again")).await.unwrap();
+    assert_eq!(kit.client.result(id, 0).await.unwrap_err().code(), "execution_not_terminal");
+    let work = kit.claim().await;
+    kit.client.complete(Completion::of(&work)).await.unwrap();
+    assert_eq!(kit.client.result(id, 0).await.unwrap().bytes, None, "EX-42");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_72_explain_names_every_reason() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("train").needs("gpu").needs("a100")).await;
+    let codes = |explanation: &weft_engine::Explanation| -> Vec<&'static str> {
+        explanation.reasons.iter().map(Obstacle::code).collect()
+    };
+    assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["no_worker"]);
+    kit.client.claim(worker().offers("gpu")).await.unwrap();
+    let explanation = kit.client.explain(id).await.unwrap();
+    let Obstacle::NoWorker(why) = &explanation.reasons[0] else { panic!("{explanation:?}") };
+    assert!(format!("{why:?}").contains("a100"));
+    kit.client.hold(id, "budget talk", false).await.unwrap();
+    assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["operator_hold"]);
+    kit.client.release(id).await.unwrap();
+    let work = kit.client.claim(worker().offers("gpu").offers("a100")).await.unwrap().executions.remove(0);
+    let explanation = kit.client.explain(id).await.unwrap();
+    assert!(explanation.running);
+    assert_eq!(codes(&explanation), ["running"]);
+    kit.client.complete(Completion::of(&work)).await.unwrap();
+    assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["done"]);
+    kit.submit(Submission::new("mail")).await;
+    let second = kit.submit(Submission::new("mail")).await;
+    assert_eq!(codes(&kit.client.explain(second).await.unwrap()), ["behind"]);
+}

@@ -1,0 +1,328 @@
+//! The judge: watches every commit as it is applied and every answer as it arrives, and says what must not be.
+//!
+//! It keeps its own copy of every record, made from the commits alone, and never looks at a cache of the engine.
+
+mod facts;
+mod ledger;
+mod versions;
+mod whole;
+
+pub use facts::{LeaseFact, Offer, Waiter};
+pub use ledger::{Ack, Note};
+
+use crate::log::Log;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weft_core::change::Head;
+use weft_core::event::{self, Event};
+use weft_core::record::{Execution, Key, Record};
+use weft_core::schema::{Due, PartMask, Timer};
+use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_store::memory::Committed;
+use weft_store::{Outcome, Resolution};
+
+/// Violations after which a seed has said enough.
+const VIOLATIONS_MAX: usize = 12;
+
+/// Commits between two looks at everything.
+const WHOLE_EVERY: u64 = 256;
+
+/// How far the time of a commit may be ahead of the store's clock: what a node's clock can gain between two readings.
+const AHEAD_MS_MAX: u64 = 2_000;
+
+/// A judge that the store, the nodes and the outside share.
+#[derive(Clone)]
+pub struct SharedJudge(Arc<Mutex<Judge>>);
+
+impl SharedJudge {
+    pub fn new(judge: Judge) -> Self {
+        Self(Arc::new(Mutex::new(judge)))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, Judge> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A record as the commits left it.
+pub struct Seen {
+    pub revision: CommitId,
+    pub record: Record,
+    pub due: BTreeSet<Due>,
+}
+
+#[derive(Default)]
+pub struct Judge {
+    pub log: Log,
+    violations: Vec<String>,
+    sometimes: BTreeMap<&'static str, u64>,
+    records: BTreeMap<Key, Seen>,
+    heads: BTreeMap<PartitionId, Head>,
+    applied: BTreeMap<CommitId, Head>,
+    barred: BTreeSet<CommitId>,
+    facts: facts::Facts,
+    ledger: ledger::Ledger,
+    pub commits: u64,
+    pub transitions: u64,
+    /// From here on every commit must have a timer for a reason.
+    idle: bool,
+    /// Store time right now.
+    now_ms: u64,
+}
+
+/// What a commit did to one execution, for the checks of `versions`.
+pub(crate) struct Step<'a> {
+    pub id: ExecutionId,
+    /// The time of the last command on it. The commands of one commit have times of their own, the commit has the latest.
+    pub now: Time,
+    pub old: Option<&'a Execution>,
+    pub new: Option<&'a Execution>,
+    pub events: &'a [&'a Event],
+}
+
+impl Judge {
+    pub fn new(log: Log) -> Self {
+        Self { log, ..Self::default() }
+    }
+
+    pub fn violation(&mut self, rule: &str, what: impl AsRef<str>) {
+        let line = format!("{rule} at {}: {}", self.now_ms, what.as_ref());
+        self.log.remark(|| format!("VIOLATION {line}"));
+        if self.violations.len() < VIOLATIONS_MAX && !self.violations.contains(&line) {
+            self.violations.push(line);
+        }
+    }
+
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    /// Counts a rare state that was reached.
+    pub fn sometimes(&mut self, state: &'static str) {
+        *self.sometimes.entry(state).or_default() += 1;
+    }
+
+    pub fn take_sometimes(&mut self) -> BTreeMap<&'static str, u64> {
+        std::mem::take(&mut self.sometimes)
+    }
+
+    pub fn begin_idle(&mut self) {
+        self.idle = true;
+    }
+
+    pub fn executions(&self) -> impl Iterator<Item = &Execution> {
+        self.records.values().filter_map(|seen| match &seen.record {
+            Record::Execution(execution) => Some(&**execution),
+            _ => None,
+        })
+    }
+
+    pub fn record(&self, key: &Key) -> Option<&Record> {
+        self.records.get(key).map(|seen| &seen.record)
+    }
+
+    pub fn execution(&self, id: ExecutionId) -> Option<&Execution> {
+        match &self.records.get(&Key::Execution(id))?.record {
+            Record::Execution(execution) => Some(execution),
+            _ => None,
+        }
+    }
+
+    /// A commit was applied at `now_ms` of the store's clock. Called under the store's lock.
+    pub fn observe(&mut self, commit: &Committed<'_>, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.commits += 1;
+        self.log.commit(commit.partition, commit.head, commit.batch);
+        self.check_head(commit);
+        self.check_reads(commit);
+        let events = match event::decode(&commit.batch.feed) {
+            Ok(events) => events,
+            Err(error) => {
+                self.violation("RI-19", format!("the feed entry of {} does not decode: {error}", commit.batch.id));
+                Vec::new()
+            }
+        };
+        let mut by_execution: BTreeMap<ExecutionId, Vec<&Event>> = BTreeMap::new();
+        for event in &events {
+            self.log.remark(|| format!("  event {} {:?}", event.execution, event.fact));
+            if event.at > commit.batch.now {
+                self.violation("RI-19", format!("an event of {} is later than its commit", commit.batch.id));
+            }
+            by_execution.entry(event.execution).or_default().push(event);
+        }
+        self.check_batch_events(&events);
+        self.check_idle(commit);
+        self.drop_due(commit);
+        for write in &commit.batch.writes {
+            self.observe_write(commit, write.key, &by_execution);
+        }
+        if self.commits.is_multiple_of(WHOLE_EVERY) {
+            let dump = commit.dump();
+            self.check_whole(commit.partition, &dump);
+        }
+    }
+
+    fn check_head(&mut self, commit: &Committed<'_>) {
+        let (before, head, batch) = (commit.before, commit.head, commit.batch);
+        let partition = commit.partition;
+        let last = self.heads.insert(partition, head).unwrap_or_default();
+        if head.position.seq != before.position.seq + 1 || before.position.seq < last.position.seq {
+            let what = format!("partition {partition}: seq went from {:?} to {:?}", last.position, head.position);
+            self.violation("RI-4", what);
+        }
+        if head.now < last.now || head.now != batch.now {
+            self.violation("E24", format!("partition {partition}: now went from {:?} to {:?}", last.now, head.now));
+        }
+        if batch.now.ms() > self.now_ms + AHEAD_MS_MAX {
+            let ahead = batch.now.ms() - self.now_ms;
+            self.violation("RI-10", format!("partition {partition}: its time is {ahead} ms ahead of the store's clock"));
+        }
+        if self.applied.insert(batch.id, head).is_some() {
+            self.violation("RI-3", format!("commit {} was applied twice", batch.id));
+        }
+        if self.barred.contains(&batch.id) {
+            self.violation("RI-3", format!("commit {} was applied after `resolve` said that it never will be", batch.id));
+        }
+    }
+
+    /// Whatever path the store took, a commit rests on what was committed last.
+    fn check_reads(&mut self, commit: &Committed<'_>) {
+        for (key, seen) in &commit.batch.reads {
+            let current = self.records.get(key).map(|record| record.revision);
+            if current != *seen {
+                let what = format!("commit {} rests on a stale {key:?}: saw {seen:?}, is {current:?}", commit.batch.id);
+                self.violation("RI-5", what);
+            }
+        }
+    }
+
+    fn drop_due(&mut self, commit: &Committed<'_>) {
+        for drop in &commit.batch.due_drops {
+            let key = weft_core::schema::Kind::from_u8(drop.kind)
+                .and_then(|kind| Key::from_bytes(commit.partition, kind, &drop.key));
+            let (Some(key), Some(timer)) = (key, Timer::from_u8(drop.timer)) else { continue };
+            if let Some(seen) = self.records.get_mut(&key) {
+                seen.due.remove(&Due { timer, at: drop.at });
+            }
+        }
+        let dropped: Vec<Key> = commit.batch.due_drops.iter().filter_map(|drop| {
+            let kind = weft_core::schema::Kind::from_u8(drop.kind)?;
+            Key::from_bytes(commit.partition, kind, &drop.key)
+        }).collect();
+        for key in dropped {
+            let written = commit.batch.writes.iter().any(|write| write.key == key);
+            let lost = |seen: &Seen| seen.due != seen.record.due().into_iter().collect();
+            if !written && self.records.get(&key).is_some_and(lost) {
+                self.violation("E11", format!("an armed timer of {key:?} was dropped"));
+            }
+        }
+    }
+
+    fn observe_write(
+        &mut self,
+        commit: &Committed<'_>,
+        key: Key,
+        events: &BTreeMap<ExecutionId, Vec<&Event>>,
+    ) {
+        let Some(write) = commit.batch.writes.iter().find(|write| write.key == key) else { return };
+        let old = self.records.remove(&key);
+        let new = commit.record(&key).and_then(|stored| {
+            let parts: Vec<_> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
+            match Record::decode(key, &parts, PartMask::ALL) {
+                Ok(record) => Some(record),
+                Err(error) => {
+                    self.violation("E22", format!("{key:?} does not decode: {error}"));
+                    None
+                }
+            }
+        });
+        let mut due = old.as_ref().map(|old| old.due.clone()).unwrap_or_default();
+        for gone in &write.due_remove {
+            due.remove(gone);
+        }
+        due.extend(write.due_add.iter().copied());
+        let armed: BTreeSet<Due> = new.as_ref().map(Record::due).unwrap_or_default().into_iter().collect();
+        if due != armed {
+            self.violation("E11", format!("{key:?}: the due index has {due:?}, the record {armed:?}"));
+        }
+        self.compare(commit, key, old.as_ref().map(|old| &old.record), new.as_ref(), events);
+        if let Some(record) = new {
+            self.records.insert(key, Seen { revision: commit.batch.id, record, due: armed });
+        }
+    }
+
+    fn compare(
+        &mut self,
+        commit: &Committed<'_>,
+        key: Key,
+        old: Option<&Record>,
+        new: Option<&Record>,
+        events: &BTreeMap<ExecutionId, Vec<&Event>>,
+    ) {
+        let now = commit.batch.now;
+        match key {
+            Key::Execution(id) => {
+                self.transitions += 1;
+                let as_execution = |record: Option<&'_ Record>| match record {
+                    Some(Record::Execution(execution)) => Some((**execution).clone()),
+                    _ => None,
+                };
+                let (old, new) = (as_execution(old), as_execution(new));
+                let events = events.get(&id).map(Vec::as_slice).unwrap_or_default();
+                let at = new.as_ref().map_or(now, |new| new.hot.updated_at);
+                let before = old.as_ref().map_or(Time::ZERO, |old| old.hot.updated_at);
+                if at > now || at < before {
+                    self.violation("E24", format!("{id}: updated_at went from {before:?} to {at:?} in a commit at {now:?}"));
+                }
+                self.check_step(&Step { id, now: at, old: old.as_ref(), new: new.as_ref(), events });
+            }
+            Key::Attempt(id, index) => {
+                let purges = commit.batch.writes.iter().any(|write| write.key == Key::Execution(id));
+                self.check_attempt(id, index, old, new, purges);
+            }
+            Key::Dedup(..) => self.check_dedup(key, old, new, now),
+            Key::Continuation(..) | Key::DeadLetter(..) => {
+                if let Some(Record::DeadLetter(letter)) = new {
+                    self.violation("SR-26", format!("an item was parked: {}", letter.body.error));
+                }
+            }
+        }
+    }
+
+    /// In an idle engine nothing is committed but what a due timer asks for.
+    fn check_idle(&mut self, commit: &Committed<'_>) {
+        let now = commit.batch.now;
+        let timed = |key: &Key| {
+            self.records.get(key).is_some_and(|seen| seen.due.iter().any(|due| due.at <= now))
+        };
+        let batch = commit.batch;
+        if self.idle && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty() {
+            let keys: Vec<Key> = batch.writes.iter().map(|write| write.key).collect();
+            self.violation("liveness", format!("an idle engine committed {keys:?}"));
+        }
+    }
+
+    /// A commit reached the store, whatever its sender will be told.
+    pub fn arrived(&mut self, id: CommitId, outcome: &Outcome) {
+        let refused = matches!(outcome, Outcome::NotApplied { .. });
+        if refused && self.barred.contains(&id) {
+            self.sometimes("late arrival hits the bar");
+        }
+    }
+
+    pub fn resolved(&mut self, id: CommitId, resolution: Resolution) {
+        match resolution {
+            Resolution::NotApplied => {
+                if self.applied.contains_key(&id) {
+                    self.violation("RI-3", format!("`resolve` said that {id} was not applied, but it was"));
+                }
+                self.barred.insert(id);
+            }
+            Resolution::Applied { position } => {
+                if self.applied.get(&id).map(|head| head.position) != Some(position) {
+                    self.violation("RI-3", format!("`resolve` said that {id} was applied at {position:?}"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! What a run is about: a named mix of faults, and the settings that a seed draws from it.
+//!
+//! Everything about a seed is decided here and in the generators that its number seeds; nothing comes from outside.
+
+use crate::dice::Dice;
+use std::collections::BTreeSet;
+use std::fmt;
+use weft_store::faulty::Faults;
+
+/// A family of faults that can be switched off as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Trouble {
+    /// Commits that are refused: conflicts and not applied.
+    Refusals,
+    /// Commits whose outcome is unknown, late or doubled.
+    Unknowns,
+    /// Reads, scans and resolves that fail, and pages cut short.
+    Reads,
+    /// Wake-ups that are lost, doubled or astray.
+    Wakes,
+    /// Nodes that crash, and stand still.
+    Nodes,
+    /// Clocks that are wrong.
+    Clocks,
+    /// Calls and replies that are lost, late or doubled.
+    Calls,
+    /// Workers that die, stall and lie.
+    Workers,
+    /// Operators who hold, revoke, force, purge and replay.
+    Operators,
+}
+
+impl Trouble {
+    pub const ALL: [Trouble; 9] = [
+        Trouble::Refusals,
+        Trouble::Unknowns,
+        Trouble::Reads,
+        Trouble::Wakes,
+        Trouble::Nodes,
+        Trouble::Clocks,
+        Trouble::Calls,
+        Trouble::Workers,
+        Trouble::Operators,
+    ];
+
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// A named mix of faults, with what a shrink has taken out of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scenario {
+    pub name: &'static str,
+    /// Families of faults that are off.
+    pub off: BTreeSet<Trouble>,
+    /// At most so many executions are submitted.
+    pub executions_max: Option<u64>,
+    /// Fewer nodes and longer leases than chance would give: what the name of the scenario is about happens often.
+    focus: Focus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Focus {
+    Everything,
+    Nodes,
+    Commits,
+    Leases,
+}
+
+impl Scenario {
+    pub const NAMES: [&'static str; 5] = ["mixed", "calm", "crashes", "commits", "leases"];
+
+    /// `None` if there is no scenario of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        use Trouble::*;
+        let (name, focus, off): (_, _, &[Trouble]) = match name {
+            "mixed" => ("mixed", Focus::Everything, &[]),
+            "calm" => ("calm", Focus::Everything, &[Refusals, Unknowns, Reads, Wakes, Nodes, Clocks, Calls]),
+            "crashes" => ("crashes", Focus::Nodes, &[Refusals, Reads]),
+            "commits" => ("commits", Focus::Commits, &[Nodes, Clocks]),
+            "leases" => ("leases", Focus::Leases, &[Unknowns, Reads, Operators]),
+            _ => return None,
+        };
+        Some(Self { name, off: off.iter().copied().collect(), executions_max: None, focus })
+    }
+
+    pub fn has(&self, trouble: Trouble) -> bool {
+        !self.off.contains(&trouble)
+    }
+
+    /// The same scenario without one more family of faults.
+    pub fn without(&self, trouble: Trouble) -> Self {
+        let mut less = self.clone();
+        less.off.insert(trouble);
+        less
+    }
+
+    /// The same scenario with fewer executions.
+    pub fn with_at_most(&self, executions: u64) -> Self {
+        Self { executions_max: Some(executions), ..self.clone() }
+    }
+}
+
+/// How the commands of a seed are spread over time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Density {
+    /// One submission in about ten seconds.
+    Sparse,
+    /// A hundred a second.
+    Dense,
+    /// Many at once, then silence.
+    Bursts,
+}
+
+impl Density {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Density::Sparse => "sparse",
+            Density::Dense => "dense",
+            Density::Bursts => "bursts",
+        }
+    }
+}
+
+/// How calls between the outside and a node go wrong, in calls per thousand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CallFaults {
+    /// The call never arrives.
+    pub lost: u64,
+    /// The call is carried out and its reply is lost.
+    pub reply_lost: u64,
+    /// The caller goes away in the middle of it.
+    pub broken: u64,
+    /// The call arrives twice.
+    pub doubled: u64,
+    /// Most time it takes one way.
+    pub latency_ms: u64,
+}
+
+/// Everything a seed decides before it starts.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub seed: u64,
+    pub density: Density,
+    pub nodes: usize,
+    pub workers: usize,
+    pub partitions: u16,
+    pub executions: u64,
+    pub lanes: usize,
+    /// Time with faults, in simulated milliseconds.
+    pub active_ms: u64,
+    pub faults: Faults,
+    /// Wake-ups never arrive, not even after healing.
+    pub deaf: bool,
+    pub calls: CallFaults,
+    /// Mean time between two crashes, and between two pauses, of any node; 0 for never.
+    pub crash_every_ms: u64,
+    pub pause_every_ms: u64,
+    /// How wrong a node's clock may be, and how much it may drift, in thousandths.
+    pub skew_ms: u64,
+    pub drift_permille: u64,
+    pub lease_ms: (u64, u64),
+    /// Misbehaviour of workers, in executions per thousand.
+    pub bad_worker: u64,
+    /// Mean time between two acts of clients and operators; 0 for never.
+    pub steer_every_ms: u64,
+    /// Bytes of cache per node: small ones forget all the time.
+    pub cache_bytes: usize,
+}
+
+impl Settings {
+    /// Draws the settings of a seed.
+    pub fn draw(scenario: &Scenario, seed: u64) -> Self {
+        let mut dice = Dice::new(seed, "settings", 0);
+        let density = [Density::Sparse, Density::Dense, Density::Bursts][(seed % 3) as usize];
+        let focus = scenario.focus;
+        let drawn = dice.between(1, 120);
+        let executions = drawn.min(scenario.executions_max.unwrap_or(u64::MAX));
+        let submit_ms = match density {
+            Density::Sparse => executions * 10_000,
+            Density::Dense => executions * 10,
+            Density::Bursts => 60_000,
+        };
+        let least_nodes = if focus == Focus::Leases { 2 } else { 1 };
+        let mut settings = Self {
+            seed,
+            density,
+            nodes: dice.between(least_nodes, 4) as usize,
+            workers: dice.between(1, 8) as usize,
+            partitions: *dice.pick(&[1, 1, 2, 3, 4, 8]).unwrap_or(&1),
+            executions,
+            lanes: dice.between(1, 3) as usize,
+            active_ms: submit_ms.min(600_000) + dice.between(20_000, 60_000),
+            faults: Faults {
+                before_ms: (0, dice.between(0, 8)),
+                after_ms: (0, dice.between(0, 8)),
+                ..Faults::default()
+            },
+            deaf: false,
+            calls: CallFaults { latency_ms: dice.between(0, 20), ..CallFaults::default() },
+            crash_every_ms: 0,
+            pause_every_ms: 0,
+            skew_ms: 0,
+            drift_permille: 0,
+            lease_ms: if focus == Focus::Leases { (100, 1_500) } else { (200, dice.between(400, 20_000)) },
+            bad_worker: 0,
+            steer_every_ms: 0,
+            cache_bytes: if dice.chance(200) { 4 << 10 } else { 8 << 20 },
+        };
+        settings.draw_store_faults(scenario, &mut dice);
+        settings.draw_world_faults(scenario, &mut dice);
+        settings
+    }
+
+    fn draw_store_faults(&mut self, scenario: &Scenario, dice: &mut Dice) {
+        let most = if scenario.focus == Focus::Commits { 120 } else { 60 };
+        // In half of the seeds a kind of fault does not happen at all, so that kinds also meet alone.
+        let mut rate = |trouble: Trouble, most: u64| {
+            let (on, rate) = (dice.chance(500), dice.between(1, most));
+            if on && scenario.has(trouble) { rate as u16 } else { 0 }
+        };
+        let faults = &mut self.faults;
+        faults.commit_conflict = rate(Trouble::Refusals, most);
+        faults.commit_not_applied = rate(Trouble::Refusals, most / 2);
+        faults.commit_unknown_applied = rate(Trouble::Unknowns, 2 * most);
+        faults.commit_unknown_lost = rate(Trouble::Unknowns, most);
+        faults.commit_late = rate(Trouble::Unknowns, most);
+        faults.commit_twice = rate(Trouble::Unknowns, most / 2);
+        faults.resolve_error = rate(Trouble::Unknowns, 200);
+        faults.resolve_unknown = rate(Trouble::Unknowns, 200);
+        faults.read_error = rate(Trouble::Reads, most / 2);
+        faults.page_cut = rate(Trouble::Reads, 200);
+        faults.slow = rate(Trouble::Reads, most / 2);
+        faults.wake_lost = rate(Trouble::Wakes, 500);
+        faults.wake_doubled = rate(Trouble::Wakes, 100);
+        faults.wake_astray = rate(Trouble::Wakes, 100);
+        faults.slow_ms = (10, dice.between(20, 3_000));
+        faults.late_ms = (1, dice.between(2, 4_000));
+        self.deaf = dice.chance(150) && scenario.has(Trouble::Wakes);
+        if self.deaf {
+            (faults.wake_lost, faults.wake_doubled, faults.wake_astray) = (1000, 0, 0);
+        }
+    }
+
+    fn draw_world_faults(&mut self, scenario: &Scenario, dice: &mut Dice) {
+        let often = scenario.focus == Focus::Nodes;
+        let mut draw = |trouble: Trouble, chance: u64, least: u64, most: u64| {
+            let (on, value) = (dice.chance(chance), dice.between(least, most));
+            if on && scenario.has(trouble) { value } else { 0 }
+        };
+        let (chance, most) = if often { (1000, 12_000) } else { (400, 60_000) };
+        self.crash_every_ms = draw(Trouble::Nodes, chance, 1_000, most);
+        self.pause_every_ms = draw(Trouble::Nodes, chance / 2, 2_000, most);
+        self.skew_ms = draw(Trouble::Clocks, 500, 1, 600_000);
+        self.drift_permille = draw(Trouble::Clocks, 300, 1, 50);
+        self.calls.lost = draw(Trouble::Calls, 500, 1, 60);
+        self.calls.reply_lost = draw(Trouble::Calls, 700, 1, 120);
+        self.calls.broken = draw(Trouble::Calls, 500, 1, 60);
+        self.calls.doubled = draw(Trouble::Calls, 500, 1, 60);
+        let least = if scenario.focus == Focus::Leases { 400 } else { 0 };
+        self.bad_worker = draw(Trouble::Workers, 900, least, 600);
+        let steer = match self.density {
+            Density::Sparse => (1_000, 10_000),
+            Density::Dense | Density::Bursts => (50, 1_500),
+        };
+        self.steer_every_ms = draw(Trouble::Operators, 850, steer.0, steer.1);
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} with {} nodes, {} workers, {} partitions, {} executions, {} lanes, {} s",
+            self.density.name(),
+            self.nodes,
+            self.workers,
+            self.partitions,
+            self.executions,
+            self.lanes,
+            self.active_ms / 1000
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_has_a_name_and_draws_within_bounds() {
+        for name in Scenario::NAMES {
+            let scenario = Scenario::named(name).expect("listed");
+            for seed in 0..300 {
+                let settings = Settings::draw(&scenario, seed);
+                assert!((1..=4).contains(&settings.nodes) && (1..=8).contains(&settings.workers));
+                assert!((1..=8).contains(&settings.partitions) && (1..=120).contains(&settings.executions));
+            }
+        }
+        assert_eq!(Scenario::named("none"), None);
+    }
+
+    #[test]
+    fn calm_has_no_faults() {
+        let scenario = Scenario::named("calm").expect("listed");
+        for seed in 0..100 {
+            let Settings { faults, calls, crash_every_ms, skew_ms, .. } = Settings::draw(&scenario, seed);
+            assert_eq!((faults.commit_conflict, faults.commit_late, faults.read_error, faults.wake_lost), (0, 0, 0, 0));
+            assert_eq!((calls.lost, calls.doubled, crash_every_ms, skew_ms), (0, 0, 0, 0));
+        }
+    }
+}

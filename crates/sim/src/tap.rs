@@ -1,0 +1,183 @@
+//! Two looks at the store calls of a node. `Truth` sits under the faults and tells the checker what the store did;
+//! `Sight` sits above them and tells it what the node was told. Neither changes an answer.
+
+use crate::checker::SharedJudge;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use weft_core::change::Batch;
+use weft_core::record::Key;
+use weft_core::schema::PartMask;
+use weft_core::{CommitId, PartitionId, Time};
+use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Store, Wakes};
+
+/// Conflicts in a row on one partition after which a node is said to make no progress. Injected ones are rare enough
+/// never to come near it.
+const CONFLICTS_IN_ROW_MAX: u32 = 60;
+
+/// What the store really did.
+pub struct Truth<S> {
+    inner: Arc<S>,
+    judge: SharedJudge,
+}
+
+impl<S> Truth<S> {
+    pub fn new(inner: Arc<S>, judge: SharedJudge) -> Self {
+        Self { inner, judge }
+    }
+}
+
+impl<S: Store> Store for Truth<S> {
+    async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
+        self.inner.read(partition, keys).await
+    }
+
+    async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        self.inner.scan(partition, scan).await
+    }
+
+    async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        let id = batch.id;
+        let outcome = self.inner.commit(partition, batch).await;
+        self.judge.lock().arrived(id, &outcome);
+        outcome
+    }
+
+    async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
+        let resolution = self.inner.resolve(partition, id).await?;
+        self.judge.lock().resolved(id, resolution);
+        Ok(resolution)
+    }
+
+    fn watch(&self) -> Wakes {
+        self.inner.watch()
+    }
+
+    async fn now(&self) -> Result<Time, Error> {
+        self.inner.now().await
+    }
+
+    fn describe(&self) -> Description {
+        self.inner.describe()
+    }
+}
+
+/// What a node was told.
+pub struct Sight<S> {
+    inner: Arc<S>,
+    judge: SharedJudge,
+    seen: Mutex<BTreeMap<PartitionId, Seen>>,
+    in_flight: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Seen {
+    conflicts_in_row: u32,
+    /// A commit whose outcome this node has not learnt yet.
+    unknown: Option<CommitId>,
+}
+
+impl<S> Sight<S> {
+    /// `in_flight` counts the commits that this node waits for.
+    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>) -> Self {
+        Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight }
+    }
+
+    fn with_seen(&self, partition: PartitionId, note: impl FnOnce(&mut Seen)) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        note(seen.entry(partition).or_default());
+    }
+
+    fn sends(&self, partition: PartitionId, id: CommitId) {
+        self.with_seen(partition, |seen| {
+            if let Some(unknown) = seen.unknown.filter(|unknown| *unknown != id) {
+                let what = format!("partition {partition}: {id} was sent while the outcome of {unknown} is unknown");
+                self.judge.lock().violation("RL-14", what);
+            }
+        });
+    }
+
+    fn told(&self, partition: PartitionId, id: CommitId, outcome: &Outcome) {
+        self.with_seen(partition, |seen| match outcome {
+            Outcome::Conflict { .. } => {
+                seen.conflicts_in_row += 1;
+                let mut judge = self.judge.lock();
+                if seen.conflicts_in_row == 3 {
+                    judge.sometimes("conflict three times in a row");
+                }
+                if seen.conflicts_in_row == CONFLICTS_IN_ROW_MAX {
+                    let what = format!("partition {partition}: {CONFLICTS_IN_ROW_MAX} conflicts in a row, no progress");
+                    judge.violation("SD-25", what);
+                }
+            }
+            Outcome::Unknown { .. } => seen.unknown = Some(id),
+            Outcome::Applied { .. } => seen.conflicts_in_row = 0,
+            Outcome::NotApplied { .. } => {}
+        });
+    }
+
+    fn learnt(&self, partition: PartitionId, resolution: Resolution) {
+        self.with_seen(partition, |seen| {
+            if seen.unknown.take().is_some() {
+                self.judge.lock().sometimes(match resolution {
+                    Resolution::Applied { .. } => "unknown then applied",
+                    Resolution::NotApplied => "unknown then not applied",
+                });
+            }
+        });
+    }
+}
+
+/// Counts a commit as in flight for as long as its future lives.
+struct Flight(Arc<AtomicU64>);
+
+impl Flight {
+    fn begin(count: &Arc<AtomicU64>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<S: Store> Store for Sight<S> {
+    async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
+        self.inner.read(partition, keys).await
+    }
+
+    async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        self.inner.scan(partition, scan).await
+    }
+
+    async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        let id = batch.id;
+        self.sends(partition, id);
+        let flight = Flight::begin(&self.in_flight);
+        let outcome = self.inner.commit(partition, batch).await;
+        drop(flight);
+        self.told(partition, id, &outcome);
+        outcome
+    }
+
+    async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
+        let resolution = self.inner.resolve(partition, id).await?;
+        self.learnt(partition, resolution);
+        Ok(resolution)
+    }
+
+    fn watch(&self) -> Wakes {
+        self.inner.watch()
+    }
+
+    async fn now(&self) -> Result<Time, Error> {
+        self.inner.now().await
+    }
+
+    fn describe(&self) -> Description {
+        self.inner.describe()
+    }
+}

@@ -1,0 +1,225 @@
+//! Deciding about one batch and writing it, inside a transaction that somebody else began.
+//!
+//! Everything is checked before the first write, so a refused batch leaves nothing to roll back. The heads of the
+//! partitions are kept in memory: this is the only connection that writes, and the lock file keeps other processes out.
+
+use crate::sql;
+use crate::table::{Records, Row};
+use rusqlite::{Connection, OptionalExtension, Result, Statement};
+use weft_core::change::{Batch, Change, DueEntry, Head, Position, Write};
+use weft_core::limits::{BYTES_PER_COMMIT_MAX, RECORDS_PER_COMMIT_MAX};
+use weft_core::record::Key;
+use weft_core::schema::{Due, Kind};
+use weft_core::{CommitId, PartitionId, Time};
+use weft_store::Resolution;
+
+/// Barred ids are kept this long; by then a commit that was given up cannot be under way any more.
+const BARRED_MS: u64 = 3_600_000;
+
+/// What was decided. `Applied` becomes true with the transaction.
+#[derive(Debug)]
+pub enum Decision {
+    Applied(Head),
+    /// This id was applied before, and left this head.
+    Repeated(Head),
+    Conflict {
+        keys: Vec<Key>,
+        head: Head,
+    },
+    Refused(&'static str),
+}
+
+/// The statements of the writing connection, and the heads as of the last transaction.
+pub struct Applier<'c> {
+    records: Vec<Records<'c>>,
+    due_add: Statement<'c>,
+    due_remove: Statement<'c>,
+    head_read: Statement<'c>,
+    head_write: Statement<'c>,
+    feed_add: Statement<'c>,
+    feed_find: Statement<'c>,
+    barred_find: Statement<'c>,
+    barred_add: Statement<'c>,
+    barred_trim: Statement<'c>,
+    heads: Vec<Head>,
+}
+
+impl<'c> Applier<'c> {
+    pub fn new(connection: &'c Connection, partitions: u16) -> Result<Self> {
+        let mut applier = Self {
+            records: Kind::ALL.into_iter().map(|kind| Records::new(connection, kind)).collect::<Result<_>>()?,
+            due_add: connection.prepare(sql::DUE_ADD)?,
+            due_remove: connection.prepare(sql::DUE_REMOVE)?,
+            head_write: connection.prepare(sql::HEAD_WRITE)?,
+            feed_add: connection.prepare(sql::FEED_ADD)?,
+            feed_find: connection.prepare(sql::FEED_FIND)?,
+            barred_find: connection.prepare(sql::BARRED_FIND)?,
+            barred_add: connection.prepare(sql::BARRED_ADD)?,
+            barred_trim: connection.prepare(sql::BARRED_TRIM)?,
+            head_read: connection.prepare(sql::HEAD_READ)?,
+            heads: vec![Head::default(); usize::from(partitions)],
+        };
+        applier.reload()?;
+        Ok(applier)
+    }
+
+    /// Takes the heads from the file.
+    pub fn reload(&mut self) -> Result<()> {
+        for (id, head) in self.heads.iter_mut().enumerate() {
+            *head = self.head_read.query_row([id as i64], head_of)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the head that a transaction has made durable.
+    pub fn settle(&mut self, partition: PartitionId, head: Head) {
+        self.heads[usize::from(partition.0)] = head;
+    }
+
+    /// Decides, and writes if the batch is to be applied. After an error the transaction must be rolled back.
+    pub fn commit(&mut self, partition: PartitionId, batch: &Batch) -> Result<Decision> {
+        let Some(&head) = self.heads.get(usize::from(partition.0)) else {
+            return Ok(Decision::Refused("there is no such partition"));
+        };
+        if self.is_barred(partition, batch.id)? {
+            return Ok(Decision::Refused("the commit id is barred"));
+        }
+        if let Some(head) = self.applied(partition, batch.id)? {
+            return Ok(Decision::Repeated(head));
+        }
+        if let Some(keys) = self.conflict(partition, batch, head)? {
+            return Ok(Decision::Conflict { keys, head });
+        }
+        if batch.writes.len() > RECORDS_PER_COMMIT_MAX || batch.weight() > BYTES_PER_COMMIT_MAX {
+            return Ok(Decision::Refused("the commit is larger than a store has to take"));
+        }
+        if batch.writes.iter().any(|write| write.key.partition() != partition) {
+            return Ok(Decision::Refused("the commit names a record of another partition"));
+        }
+        self.apply(partition, batch, head).map(Decision::Applied)
+    }
+
+    /// The records that differ if the batch is in conflict; none if the head alone is the reason.
+    fn conflict(&mut self, partition: PartitionId, batch: &Batch, head: Head) -> Result<Option<Vec<Key>>> {
+        let holds = batch.expect == head.position;
+        if batch.expect.generation != head.position.generation || batch.now < head.now || (batch.strict && !holds) {
+            return Ok(Some(Vec::new()));
+        }
+        if batch.fast && holds {
+            return Ok(None);
+        }
+        let mut keys = Vec::new();
+        for (key, seen) in &batch.reads {
+            let found = match key.partition() == partition {
+                true => self.of(key.kind()).revision(partition.0, key.to_bytes().as_slice())?,
+                false => None,
+            };
+            if found != seen.map(|id| *id.0.as_bytes()) {
+                keys.push(*key);
+            }
+        }
+        Ok((!keys.is_empty()).then_some(keys))
+    }
+
+    fn apply(&mut self, partition: PartitionId, batch: &Batch, head: Head) -> Result<Head> {
+        // Drops go first: a timer that is armed again in the same commit stays armed.
+        for entry in &batch.due_drops {
+            self.due_remove.execute((partition.0, entry.timer, entry.at.as_i64(), entry.kind, entry.key.as_ref()))?;
+        }
+        for write in &batch.writes {
+            self.write(partition, batch.id, write)?;
+        }
+        let head = self.advance(partition, Head { now: batch.now, ..head })?;
+        let Position { generation, seq } = head.position;
+        let events = (!batch.feed.is_empty()).then_some(batch.feed.as_ref());
+        let id = &batch.id.0.as_bytes()[..];
+        self.feed_add.execute((partition.0, seq as i64, generation as i64, head.now.as_i64(), id, events))?;
+        Ok(head)
+    }
+
+    /// Writes `head` with the next sequence number.
+    fn advance(&mut self, partition: PartitionId, mut head: Head) -> Result<Head> {
+        head.position.seq += 1;
+        let Position { generation, seq } = head.position;
+        self.head_write.execute((partition.0, generation as i64, seq as i64, head.now.as_i64()))?;
+        Ok(head)
+    }
+
+    fn write(&mut self, partition: PartitionId, id: CommitId, write: &Write) -> Result<()> {
+        let key = write.key.to_bytes();
+        let kind = write.key.kind();
+        let row = Row { partition: partition.0, id: key.as_slice(), revision: id.0.as_bytes() };
+        let records = self.of(kind);
+        match &write.what {
+            Change::Insert(body) => records.insert(row, body)?,
+            Change::Update(body) => records.update(row, body)?,
+            Change::Delete => records.delete(row.partition, row.id)?,
+        }
+        for Due { timer, at } in &write.due_remove {
+            self.due_remove.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
+        }
+        for Due { timer, at } in &write.due_add {
+            self.due_add.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
+        }
+        Ok(())
+    }
+
+    /// Where the commit is, or bars its id: then `seq` moves on, and the head to settle after the transaction is
+    /// returned beside it.
+    pub fn resolve(
+        &mut self,
+        partition: PartitionId,
+        id: CommitId,
+        now: Time,
+    ) -> Result<Option<(Resolution, Option<Head>)>> {
+        let Some(&head) = self.heads.get(usize::from(partition.0)) else { return Ok(None) };
+        if let Some(found) = self.applied(partition, id)? {
+            return Ok(Some((Resolution::Applied { position: found.position }, None)));
+        }
+        if self.is_barred(partition, id)? {
+            return Ok(Some((Resolution::NotApplied, None)));
+        }
+        self.barred_trim.execute((partition.0, (now - BARRED_MS).as_i64()))?;
+        self.barred_add.execute((partition.0, &id.0.as_bytes()[..], now.as_i64()))?;
+        let head = self.advance(partition, head)?;
+        Ok(Some((Resolution::NotApplied, Some(head))))
+    }
+
+    /// Adds an entry to the due index outside a commit, as damage would.
+    pub fn insert_due(&mut self, partition: PartitionId, entry: &DueEntry) -> Result<()> {
+        let key = entry.key.as_ref();
+        self.due_add.execute((partition.0, entry.timer, entry.at.as_i64(), entry.kind, key)).map(drop)
+    }
+
+    fn is_barred(&mut self, partition: PartitionId, id: CommitId) -> Result<bool> {
+        self.barred_find.exists((partition.0, &id.0.as_bytes()[..]))
+    }
+
+    /// The head that the commit left, if it was applied.
+    fn applied(&mut self, partition: PartitionId, id: CommitId) -> Result<Option<Head>> {
+        self.feed_find.query_row((partition.0, &id.0.as_bytes()[..]), head_of).optional()
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Records<'c> {
+        &mut self.records[kind as usize - 1]
+    }
+}
+
+/// A head from the columns generation, seq, now.
+pub fn head_of(row: &rusqlite::Row<'_>) -> Result<Head> {
+    let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
+    let position = Position { generation: number(0)?, seq: number(1)? };
+    Ok(Head { position, now: Time::from_ms(number(2)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_numbered_from_one_without_gaps() {
+        for (at, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize - 1, at);
+        }
+    }
+}

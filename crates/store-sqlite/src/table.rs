@@ -1,0 +1,220 @@
+//! Writing the records of one kind: prepared statements, one per set of changed parts, made when first needed.
+//!
+//! The usual write is one statement. Only a write that meets a large part, or a row that is not as announced, takes more.
+
+use crate::ddl::LARGE_BYTES;
+use crate::sql;
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode, Result, Statement};
+use std::collections::BTreeMap;
+use weft_core::change::Body;
+use weft_core::schema::{Kind, PartMask, Table, Value};
+
+/// Which row, and which commit writes it.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    pub partition: u16,
+    pub id: &'a [u8],
+    pub revision: &'a [u8; 16],
+}
+
+pub struct Records<'c> {
+    connection: &'c Connection,
+    table: &'static Table,
+    insert: Statement<'c>,
+    delete_small: Statement<'c>,
+    delete: Statement<'c>,
+    stamp: Statement<'c>,
+    updates: BTreeMap<u16, Statement<'c>>,
+    updates_large: BTreeMap<u16, Statement<'c>>,
+    large: LargeParts<'c>,
+}
+
+impl<'c> Records<'c> {
+    pub fn new(connection: &'c Connection, kind: Kind) -> Result<Self> {
+        let table = kind.table();
+        Ok(Self {
+            connection,
+            table,
+            insert: connection.prepare(&sql::insert(table))?,
+            delete_small: connection.prepare(&sql::delete_small(table))?,
+            delete: connection.prepare(&sql::delete(table))?,
+            stamp: connection.prepare(&sql::stamp(table))?,
+            updates: BTreeMap::new(),
+            updates_large: BTreeMap::new(),
+            large: LargeParts::new(connection, kind)?,
+        })
+    }
+
+    /// The commit that wrote the row last, if there is a row.
+    pub fn revision(&mut self, partition: u16, id: &[u8]) -> Result<Option<[u8; 16]>> {
+        let mut rows = self.stamp.query((partition, id))?;
+        rows.next()?.map(|row| row.get(0)).transpose()
+    }
+
+    /// Writes a whole row. One that is there already is replaced with all its parts.
+    pub fn insert(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
+        match self.insert_fresh(row, body) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+                self.delete(row.partition, row.id)?;
+                self.insert_fresh(row, body)
+            }
+            done => done,
+        }
+    }
+
+    fn insert_fresh(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
+        let large = large_of(body);
+        bind_row(&mut self.insert, row)?;
+        self.insert.raw_bind_parameter(4, large.0)?;
+        for (at, value) in body.facets.iter().enumerate() {
+            bind_value(&mut self.insert, 5 + at, value)?;
+        }
+        let first = 5 + self.table.facets.len();
+        for part in 0..self.table.parts.len() {
+            let bytes = body.parts.iter().find(|(number, _)| usize::from(*number) == part);
+            let inline = bytes.and_then(|(number, bytes)| bytes.as_ref().filter(|_| !large.has(*number)));
+            bind_bytes(&mut self.insert, first + part, inline)?;
+        }
+        self.insert.raw_execute()?;
+        if large.is_empty() { Ok(()) } else { self.large.put(row, body, large) }
+    }
+
+    /// Writes the facets that move and the parts in `body`. A row that is not there is inserted.
+    pub fn update(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
+        let mask = body.parts.iter().fold(PartMask::NONE, |mask, (part, _)| mask.with(PartMask::of(*part)));
+        if !large_of(body).is_empty() {
+            return self.update_large(row, body, mask);
+        }
+        let statement = match self.updates.entry(mask.0) {
+            std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                free.insert(self.connection.prepare(&sql::update(self.table, mask))?)
+            }
+        };
+        bind_row(statement, row)?;
+        bind_changes(statement, self.table, 4, body, mask, PartMask::NONE)?;
+        match statement.raw_execute()? {
+            0 => self.update_large(row, body, mask),
+            _ => Ok(()),
+        }
+    }
+
+    /// An update in which a part is large, was large, or whose row is absent.
+    fn update_large(&mut self, row: Row<'_>, body: &Body, mask: PartMask) -> Result<()> {
+        let Some(before) = self.large_before(row)? else { return self.insert_fresh(row, body) };
+        let large = large_of(body);
+        self.large.drop_parts(row, before.without(large), mask)?;
+        self.large.put(row, body, large)?;
+        let statement = match self.updates_large.entry(mask.0) {
+            std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                free.insert(self.connection.prepare(&sql::update_large(self.table, mask))?)
+            }
+        };
+        bind_row(statement, row)?;
+        statement.raw_bind_parameter(4, before.without(mask).with(large).0)?;
+        bind_changes(statement, self.table, 5, body, mask, large)?;
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    fn large_before(&mut self, row: Row<'_>) -> Result<Option<PartMask>> {
+        let mut rows = self.stamp.query((row.partition, row.id))?;
+        rows.next()?.map(|row| row.get(1).map(PartMask)).transpose()
+    }
+
+    /// Removes the row with all its parts, if there is one.
+    pub fn delete(&mut self, partition: u16, id: &[u8]) -> Result<()> {
+        if self.delete_small.execute((partition, id))? == 0 && self.delete.execute((partition, id))? > 0 {
+            self.large.drop_all(partition, id)?;
+        }
+        Ok(())
+    }
+}
+
+/// The side table, as one kind of record uses it.
+struct LargeParts<'c> {
+    kind: u8,
+    put: Statement<'c>,
+    drop: Statement<'c>,
+    drop_all: Statement<'c>,
+}
+
+impl<'c> LargeParts<'c> {
+    fn new(connection: &'c Connection, kind: Kind) -> Result<Self> {
+        Ok(Self {
+            kind: kind as u8,
+            put: connection.prepare(sql::LARGE_PUT)?,
+            drop: connection.prepare(sql::LARGE_DROP)?,
+            drop_all: connection.prepare(sql::LARGE_DROP_ALL)?,
+        })
+    }
+
+    fn put(&mut self, row: Row<'_>, body: &Body, large: PartMask) -> Result<()> {
+        for (part, bytes) in &body.parts {
+            if let Some(bytes) = bytes.as_ref().filter(|_| large.has(*part)) {
+                self.put.execute((row.partition, row.id, self.kind, part, bytes.as_ref()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the parts that are written and were large.
+    fn drop_parts(&mut self, row: Row<'_>, large: PartMask, written: PartMask) -> Result<()> {
+        for part in (0..16).filter(|part| large.has(*part) && written.has(*part)) {
+            self.drop.execute((row.partition, row.id, self.kind, part))?;
+        }
+        Ok(())
+    }
+
+    fn drop_all(&mut self, partition: u16, id: &[u8]) -> Result<()> {
+        self.drop_all.execute((partition, id, self.kind)).map(drop)
+    }
+}
+
+fn large_of(body: &Body) -> PartMask {
+    let is_large = |bytes: &Option<Bytes>| bytes.as_ref().is_some_and(|bytes| bytes.len() > LARGE_BYTES);
+    let large = body.parts.iter().filter(|(_, bytes)| is_large(bytes));
+    large.fold(PartMask::NONE, |mask, (part, _)| mask.with(PartMask::of(*part)))
+}
+
+fn bind_row(statement: &mut Statement<'_>, row: Row<'_>) -> Result<()> {
+    statement.raw_bind_parameter(1, row.partition)?;
+    statement.raw_bind_parameter(2, row.id)?;
+    statement.raw_bind_parameter(3, &row.revision[..])
+}
+
+/// Binds moving facets and the parts of the mask from parameter `first` on; parts in `large` as null.
+fn bind_changes(
+    statement: &mut Statement<'_>,
+    table: &Table,
+    first: usize,
+    body: &Body,
+    mask: PartMask,
+    large: PartMask,
+) -> Result<()> {
+    let mut at = first;
+    for (_, value) in table.facets.iter().zip(&body.facets).filter(|(facet, _)| !facet.fixed) {
+        bind_value(statement, at, value)?;
+        at += 1;
+    }
+    for (part, bytes) in &body.parts {
+        let below = (mask.0 & ((1 << part) - 1)).count_ones() as usize;
+        bind_bytes(statement, at + below, bytes.as_ref().filter(|_| !large.has(*part)))?;
+    }
+    Ok(())
+}
+
+fn bind_bytes(statement: &mut Statement<'_>, at: usize, bytes: Option<&Bytes>) -> Result<()> {
+    statement.raw_bind_parameter(at, bytes.map(Bytes::as_ref))
+}
+
+pub fn bind_value(statement: &mut Statement<'_>, at: usize, value: &Value) -> Result<()> {
+    match value {
+        Value::Null => statement.raw_bind_parameter(at, rusqlite::types::Null),
+        Value::Int(number) => statement.raw_bind_parameter(at, number),
+        Value::Text(text) => statement.raw_bind_parameter(at, &**text),
+        Value::Bytes(bytes) => statement.raw_bind_parameter(at, bytes.as_ref()),
+    }
+}

@@ -1,0 +1,316 @@
+//! The thread that owns the only connection that writes. Takes commits in order, answers each after its transaction.
+//!
+//! Batches of different partitions that wait at the same time share a transaction, and so an fsync; two of the same
+//! partition never do. After an error of the disk nothing is written any more.
+
+use crate::commit::{Applier, Decision};
+use crate::connection;
+use crate::log::Log;
+use crate::options::OnIoError;
+use crate::stats::{Counters, add};
+use crate::verdict::{self, Moment, Verdict};
+use rusqlite::{Connection, Error, Result, Statement};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+use tokio::sync::oneshot;
+use weft_core::change::{Batch, DueEntry, Head};
+use weft_core::{CommitId, PartitionId, Time};
+use weft_store::{Outcome, Resolution};
+
+/// A transaction takes in no further batch once it carries this much.
+const GROUP_BYTES: usize = 8 << 20;
+
+const STOPPED: &str = "the store writes nothing any more, because the disk failed";
+
+type Resolved = std::result::Result<Resolution, weft_store::Error>;
+
+pub enum Job {
+    Commit(Commit),
+    Resolve {
+        partition: PartitionId,
+        id: CommitId,
+        now: Time,
+        answer: oneshot::Sender<Resolved>,
+    },
+    /// Lets the file grow to so many bytes.
+    Limit {
+        bytes: u64,
+        answer: oneshot::Sender<Result<()>>,
+    },
+    /// Adds an entry of the due index outside a commit.
+    InsertDue {
+        partition: PartitionId,
+        entry: DueEntry,
+        answer: oneshot::Sender<Result<()>>,
+    },
+    Stop,
+}
+
+pub struct Commit {
+    pub partition: PartitionId,
+    pub batch: Batch,
+    pub answer: oneshot::Sender<Outcome>,
+}
+
+/// Starts the thread, and waits until it has prepared its statements.
+pub fn spawn(
+    connection: Connection,
+    partitions: u16,
+    counters: Arc<Counters>,
+    on_io_error: OnIoError,
+) -> Result<(Sender<Job>, JoinHandle<()>)> {
+    let (sender, jobs) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    let started = thread::Builder::new().name("weft-write".to_owned()).spawn(move || {
+        match Writer::new(&connection, partitions, &counters, on_io_error) {
+            Ok(writer) => {
+                drop(ready.send(Ok(())));
+                writer.run(&jobs);
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        }
+    });
+    let thread = started.map_err(|_| Error::InvalidQuery)?;
+    is_ready.recv().unwrap_or(Err(Error::InvalidQuery))?;
+    Ok((sender, thread))
+}
+
+struct Writer<'c> {
+    connection: &'c Connection,
+    counters: &'c Counters,
+    on_io_error: OnIoError,
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    applier: Applier<'c>,
+    log: Log<'c>,
+    partitions: u16,
+    stopped: bool,
+}
+
+/// An error that concerns the whole transaction, and where it came up.
+type Broken = (Error, Moment);
+
+impl<'c> Writer<'c> {
+    fn new(
+        connection: &'c Connection,
+        partitions: u16,
+        counters: &'c Counters,
+        on_io_error: OnIoError,
+    ) -> Result<Self> {
+        Ok(Self {
+            connection,
+            counters,
+            on_io_error,
+            begin: connection.prepare("begin immediate")?,
+            commit: connection.prepare("commit")?,
+            applier: Applier::new(connection, partitions)?,
+            log: Log::new(connection)?,
+            partitions,
+            stopped: false,
+        })
+    }
+
+    fn run(mut self, jobs: &Receiver<Job>) {
+        let mut held = None;
+        while let Some(job) = held.take().or_else(|| jobs.recv().ok()) {
+            match job {
+                Job::Commit(first) => {
+                    let group;
+                    (group, held) = self.gather(first, jobs);
+                    self.commit_group(group);
+                }
+                // Whoever asked may be gone; a failed send is no error here and below.
+                Job::Resolve { partition, id, now, answer } => drop(answer.send(self.resolve(partition, id, now))),
+                Job::Limit { bytes, answer } => drop(answer.send(connection::limit(self.connection, bytes))),
+                Job::InsertDue { partition, entry, answer } => {
+                    drop(answer.send(self.applier.insert_due(partition, &entry)));
+                }
+                Job::Stop => break,
+            }
+            self.tend_log();
+        }
+        if !self.stopped
+            && let Err(error) = self.log.close()
+        {
+            tracing::warn!(%error, "could not empty the write-ahead log; the next start does it");
+        }
+    }
+
+    /// The commits that can share a transaction with `first`, and the job that came after them.
+    fn gather(&self, first: Commit, jobs: &Receiver<Job>) -> (Vec<Commit>, Option<Job>) {
+        let mut weight = first.batch.weight();
+        let mut group = vec![first];
+        while group.len() < usize::from(self.partitions) && weight < GROUP_BYTES {
+            match jobs.try_recv() {
+                Ok(Job::Commit(next)) if group.iter().all(|commit| commit.partition != next.partition) => {
+                    weight += next.batch.weight();
+                    group.push(next);
+                }
+                Ok(other) => return (group, Some(other)),
+                Err(_) => break,
+            }
+        }
+        (group, None)
+    }
+
+    fn commit_group(&mut self, group: Vec<Commit>) {
+        if self.stopped {
+            return answer_all(group, || Outcome::NotApplied { retry_after_ms: 1000, source: source(STOPPED) });
+        }
+        match self.transact(&group) {
+            Ok(decisions) => {
+                add(&self.counters.transactions, 1);
+                for (commit, decision) in group.into_iter().zip(decisions) {
+                    let outcome = self.outcome(&commit, decision);
+                    drop(commit.answer.send(outcome));
+                }
+            }
+            Err(broken) => {
+                let verdict = self.broke(&broken);
+                let error: Arc<dyn std::error::Error + Send + Sync> = Arc::new(broken.0);
+                answer_all(group, || outcome_of(verdict, error.clone()));
+            }
+        }
+    }
+
+    /// One transaction for all of them. A batch that fails on its own is rolled back alone.
+    fn transact(&mut self, group: &[Commit]) -> std::result::Result<Vec<Result<Decision>>, Broken> {
+        let inside = |error| (error, Moment::Inside);
+        self.begin.execute([]).map_err(inside)?;
+        let mut decisions = Vec::with_capacity(group.len());
+        for commit in group {
+            let decision = match group.len() {
+                1 => self.applier.commit(commit.partition, &commit.batch).map_err(inside)?,
+                _ => match self.commit_apart(commit).map_err(inside)? {
+                    Ok(decision) => decision,
+                    Err(error) => {
+                        decisions.push(Err(error));
+                        continue;
+                    }
+                },
+            };
+            decisions.push(Ok(decision));
+        }
+        self.commit.execute([]).map_err(|error| (error, Moment::Commit))?;
+        Ok(decisions)
+    }
+
+    /// The batch under a savepoint: the inner error is of this batch only.
+    fn commit_apart(&mut self, commit: &Commit) -> Result<Result<Decision>> {
+        self.connection.execute_batch("savepoint batch")?;
+        let decision = self.applier.commit(commit.partition, &commit.batch);
+        match decision {
+            Err(error) if verdict::of(&error, Moment::Inside) != Verdict::NotApplied => return Err(error),
+            Err(_) => self.connection.execute_batch("rollback to batch; release batch")?,
+            Ok(_) => self.connection.execute_batch("release batch")?,
+        }
+        Ok(decision)
+    }
+
+    /// The answer to a batch whose transaction is durable.
+    fn outcome(&mut self, commit: &Commit, decision: Result<Decision>) -> Outcome {
+        match decision {
+            Ok(Decision::Applied(head)) => {
+                self.applier.settle(commit.partition, head);
+                add(&self.counters.commits, 1);
+                add(&self.counters.records_written, commit.batch.writes.len() as u64);
+                Outcome::Applied { head }
+            }
+            Ok(Decision::Repeated(head)) => Outcome::Applied { head },
+            Ok(Decision::Conflict { keys, head }) => Outcome::Conflict { keys, head },
+            Ok(Decision::Refused(why)) => Outcome::NotApplied { retry_after_ms: 0, source: source(why) },
+            Err(error) => outcome_of(Verdict::NotApplied, Arc::new(error)),
+        }
+    }
+
+    fn resolve(&mut self, partition: PartitionId, id: CommitId, now: Time) -> Resolved {
+        if self.stopped {
+            return Err(weft_store::Error::unavailable(STOPPED));
+        }
+        match self.try_resolve(partition, id, now) {
+            Ok(None) => Err(weft_store::Error::refused(format!("there is no partition {partition}"))),
+            Ok(Some((resolution, head))) => {
+                if let Some(head) = head {
+                    self.applier.settle(partition, head);
+                }
+                Ok(resolution)
+            }
+            Err(broken) => match self.broke(&broken) {
+                Verdict::Unknown | Verdict::Disk => Err(weft_store::Error::Indeterminate(Arc::new(broken.0))),
+                Verdict::Wait { .. } | Verdict::NotApplied => Err(weft_store::Error::unavailable(broken.0)),
+            },
+        }
+    }
+
+    fn try_resolve(
+        &mut self,
+        partition: PartitionId,
+        id: CommitId,
+        now: Time,
+    ) -> std::result::Result<Option<(Resolution, Option<Head>)>, Broken> {
+        let inside = |error| (error, Moment::Inside);
+        self.begin.execute([]).map_err(inside)?;
+        let resolved = self.applier.resolve(partition, id, now).map_err(inside)?;
+        self.commit.execute([]).map_err(|error| (error, Moment::Commit))?;
+        Ok(resolved)
+    }
+
+    /// Cleans up after a transaction that broke, and says what that means for its batches.
+    fn broke(&mut self, (error, moment): &Broken) -> Verdict {
+        let verdict = verdict::of(error, *moment);
+        if verdict == Verdict::Disk {
+            self.stop(error);
+            return verdict;
+        }
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("rollback")
+        {
+            self.stop(&error);
+            return Verdict::Unknown;
+        }
+        // A commit that may have happened has moved its head or has not: only the file knows.
+        if let Err(error) = self.applier.reload() {
+            self.stop(&error);
+        }
+        verdict
+    }
+
+    fn tend_log(&mut self) {
+        if self.stopped {
+            return;
+        }
+        match self.log.tend(self.counters) {
+            Err(error) if verdict::of(&error, Moment::Commit) == Verdict::Disk => self.stop(&error),
+            // The pages stay in the log, where they are as durable; the next commit tries again.
+            Err(error) => tracing::warn!(%error, "could not copy the write-ahead log into the file"),
+            Ok(()) => {}
+        }
+    }
+
+    /// Writes nothing from here on: a later fsync could report success over pages that are lost.
+    fn stop(&mut self, error: &Error) {
+        self.stopped = true;
+        let line = format!("the disk under the store failed, so it stops; the next start recovers: {error}");
+        tracing::error!("{line}");
+        (self.on_io_error)(&line);
+    }
+}
+
+fn outcome_of(verdict: Verdict, source: Arc<dyn std::error::Error + Send + Sync>) -> Outcome {
+    match verdict {
+        Verdict::Wait { retry_after_ms } => Outcome::NotApplied { retry_after_ms, source },
+        Verdict::NotApplied => Outcome::NotApplied { retry_after_ms: 0, source },
+        Verdict::Unknown | Verdict::Disk => Outcome::Unknown { source },
+    }
+}
+
+fn answer_all(group: Vec<Commit>, outcome: impl Fn() -> Outcome) {
+    for commit in group {
+        drop(commit.answer.send(outcome()));
+    }
+}
+
+pub fn source(text: &str) -> Arc<dyn std::error::Error + Send + Sync> {
+    Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(text))
+}

@@ -1,0 +1,119 @@
+//! What is refused, with which words, and that a refusal changes nothing.
+
+use crate::records::{folder, open};
+use rusqlite::Connection;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use weft_store::Store;
+use weft_store_sqlite::{OpenError, Options, SqliteStore};
+
+fn refusal(path: &Path) -> OpenError {
+    match SqliteStore::open(Options::new(path)) {
+        Err(error) => error,
+        Ok(_) => panic!("`{}` was opened", path.display()),
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn sec_15_folder_and_files_are_for_this_user_alone() {
+    let folder = folder();
+    let path = folder.path().join("a/b/weft.db");
+    let _store = SqliteStore::open(Options::new(&path)).unwrap();
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    for name in ["weft.db", "weft.db-wal", "weft.db-shm", "weft.db.lock"] {
+        assert_eq!(mode(&path.with_file_name(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn sec_15_a_folder_or_file_that_others_may_write_to_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("weft.db");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
+    assert!(matches!(refusal(&path), OpenError::Exposed { path: exposed } if exposed == path));
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(refusal(&path), OpenError::Exposed { path: exposed } if exposed == folder.path()));
+}
+
+#[test]
+fn ops_29_a_store_that_is_open_is_refused_and_its_holder_named() {
+    let folder = folder();
+    let store = open(&folder);
+    let error = refusal(store.path()).to_string();
+    assert!(error.contains(&format!("process {} on ", std::process::id())), "{error}");
+    store.close();
+    open(&folder);
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("weft.db");
+    let text = "dear diary, ".repeat(1000);
+    fs::write(&path, &text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(matches!(refusal(&path), OpenError::NotWeft { .. }));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(mode(&path), 0o644);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("weft.db");
+    Connection::open(&path).unwrap().execute_batch("create table songs (title text)").unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = refusal(&path);
+    assert!(matches!(error, OpenError::NotWeft { .. }), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn ops_23_a_newer_format_is_refused() {
+    let folder = folder();
+    open(&folder).close();
+    let path = folder.path().join("weft.db");
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    assert!(matches!(refusal(&path), OpenError::Newer { found: 99, .. }));
+}
+
+#[test]
+fn ops_23_another_number_of_partitions_is_refused() {
+    let folder = folder();
+    let path = folder.path().join("weft.db");
+    SqliteStore::open(Options::new(&path).partitions(4)).unwrap().close();
+    assert!(matches!(refusal(&path), OpenError::Partitions { asked: 1, stored: 4, .. }));
+    let store = SqliteStore::open_url(&format!("sqlite://{}", path.display())).unwrap();
+    assert_eq!(store.describe().partitions, 4);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_refused() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    assert!(matches!(refusal(&file.join("weft.db")), OpenError::Folder { .. }));
+}
+
+/// Rewritten when `WEFT_BLESS` is set; then the difference is read, and an upgrade written for it.
+#[test]
+fn the_schema_is_the_one_on_record() {
+    let folder = folder();
+    let store = open(&folder);
+    let connection = Connection::open(store.path()).unwrap();
+    let mut statement =
+        connection.prepare("select sql from sqlite_schema where sql is not null order by name").unwrap();
+    let statements: Result<Vec<String>, _> = statement.query_map([], |row| row.get(0)).unwrap().collect();
+    let dump = format!("{};\n", statements.unwrap().join(";\n"));
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema.sql");
+    if std::env::var_os("WEFT_BLESS").is_some() {
+        fs::write(&golden, &dump).unwrap();
+    }
+    assert_eq!(dump, fs::read_to_string(&golden).unwrap(), "the schema has changed: upgrade old files to it");
+}

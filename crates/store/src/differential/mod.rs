@@ -1,0 +1,165 @@
+//! One random stream of calls through two stores, whose answers must be the same.
+//!
+//! The stream is made of legal batches only: fixed facets never change, a record has each timer once, and text holds no
+//! NUL. The reference tells what is there; the other store must agree at every call, and in a dump every hundred.
+
+mod draw;
+mod stream;
+
+use crate::{Outcome, Read, Resolution, Scan, Store, conformance};
+use stream::{Call, Stream};
+use weft_core::change::{Batch, Head, Position};
+use weft_core::record::Key;
+use weft_core::schema::PartMask;
+use weft_core::{CommitId, PartitionId};
+
+/// How often whole dumps are compared.
+const DUMP_EVERY: usize = 100;
+
+/// How often each kind of answer came, so that a test can tell whether the stream reached them all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub applied: usize,
+    /// Arrivals of a commit that was applied before.
+    pub repeated: usize,
+    pub conflicts: usize,
+    /// Conflicts for which no record is to blame.
+    pub head_conflicts: usize,
+    pub refused: usize,
+    pub found: usize,
+    pub barred: usize,
+    pub reads: usize,
+    pub scans: usize,
+    /// Entries that scans returned.
+    pub entries: usize,
+}
+
+/// Drives `calls` calls through both stores, which must be empty and have as many partitions. Panics where they differ,
+/// with the seed and the call.
+pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls: usize) -> Report {
+    let partitions = reference.describe().partitions;
+    assert_eq!(partitions, other.describe().partitions, "both stores have as many partitions");
+    let mut pair = Pair { reference, other, seed, call: 0, report: Report::default() };
+    let mut stream = Stream::new(seed, partitions);
+    for call in 0..calls {
+        pair.call = call;
+        match stream.next(reference).await {
+            Call::Commit(partition, batch) => pair.commit(partition, batch, &mut stream).await,
+            Call::Resolve(partition, id) => pair.resolve(partition, id, &mut stream).await,
+            Call::Read(partition, keys) => pair.read(partition, keys).await,
+            Call::Scan(partition, scan) => pair.scan(partition, scan).await,
+        }
+        if (call + 1) % DUMP_EVERY == 0 {
+            pair.dumps(partitions).await;
+        }
+    }
+    pair.dumps(partitions).await;
+    pair.report
+}
+
+/// An outcome as far as stores have to agree on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    Applied(Head),
+    Repeated(Position),
+    Conflict(Vec<Key>, Head),
+    NotApplied,
+    Unknown,
+}
+
+fn verdict(outcome: Outcome, repeated: bool) -> Verdict {
+    match outcome {
+        Outcome::Applied { head } if repeated => Verdict::Repeated(head.position),
+        Outcome::Applied { head } => Verdict::Applied(head),
+        Outcome::Conflict { mut keys, head } => {
+            keys.sort_unstable();
+            Verdict::Conflict(keys, head)
+        }
+        Outcome::NotApplied { .. } => Verdict::NotApplied,
+        Outcome::Unknown { .. } => Verdict::Unknown,
+    }
+}
+
+struct Pair<'a, R, S> {
+    reference: &'a R,
+    other: &'a S,
+    seed: u64,
+    call: usize,
+    report: Report,
+}
+
+impl<R: Store, S: Store> Pair<'_, R, S> {
+    async fn commit(&mut self, partition: PartitionId, batch: Batch, stream: &mut Stream) {
+        let repeated = stream.was_applied(partition, batch.id);
+        let expected = verdict(self.reference.commit(partition, batch.clone()).await, repeated);
+        let answer = verdict(self.other.commit(partition, batch.clone()).await, repeated);
+        self.same(&expected, &answer, || format!("commit to {partition:?} of {batch:?}"));
+        match expected {
+            Verdict::Applied(_) => {
+                self.report.applied += 1;
+                stream.applied(partition, batch);
+            }
+            Verdict::Repeated(_) => self.report.repeated += 1,
+            Verdict::Conflict(keys, _) if keys.is_empty() => self.report.head_conflicts += 1,
+            Verdict::Conflict(..) => self.report.conflicts += 1,
+            Verdict::NotApplied => self.report.refused += 1,
+            Verdict::Unknown => panic!("the reference knows what became of a commit"),
+        }
+    }
+
+    async fn resolve(&mut self, partition: PartitionId, id: CommitId, stream: &mut Stream) {
+        let expected = self.reference.resolve(partition, id).await.expect("the reference resolves");
+        let answer = self.other.resolve(partition, id).await.expect("the other store resolves");
+        self.same(&expected, &answer, || format!("resolve {id} in {partition:?}"));
+        match expected {
+            Resolution::Applied { .. } => self.report.found += 1,
+            Resolution::NotApplied => {
+                self.report.barred += 1;
+                stream.barred(partition, id);
+            }
+        }
+        let heads = (self.head(self.reference, partition).await, self.head(self.other, partition).await);
+        self.same(&heads.0, &heads.1, || format!("head of {partition:?} after resolve {id}"));
+    }
+
+    async fn head<T: Store>(&self, store: &T, partition: PartitionId) -> Head {
+        store.read(partition, Vec::new()).await.expect("a read without keys succeeds").head
+    }
+
+    async fn read(&mut self, partition: PartitionId, keys: Vec<(Key, PartMask)>) {
+        let expected: Read = self.reference.read(partition, keys.clone()).await.expect("the reference reads");
+        let answer = self.other.read(partition, keys.clone()).await.expect("the other store reads");
+        self.same(&expected, &answer, || format!("read in {partition:?} of {keys:?}"));
+        self.report.reads += 1;
+    }
+
+    async fn scan(&mut self, partition: Option<PartitionId>, scan: Scan) {
+        let expected = self.reference.scan(partition, scan.clone()).await.expect("the reference scans");
+        let answer = self.other.scan(partition, scan.clone()).await.expect("the other store scans");
+        self.same(&expected, &answer, || format!("scan in {partition:?}: {scan:?}"));
+        self.report.scans += 1;
+        self.report.entries += expected.iter().map(|page| page.entries.len()).sum::<usize>();
+    }
+
+    async fn dumps(&self, partitions: u16) {
+        for partition in (0..partitions).map(PartitionId) {
+            let expected = conformance::dump(self.reference, partition).await;
+            let answer = conformance::dump(self.other, partition).await;
+            for (expected, answer) in expected.iter().zip(&answer) {
+                self.same(expected, answer, || format!("dump of {partition:?}"));
+            }
+            self.same(&expected.len(), &answer.len(), || format!("length of the dump of {partition:?}"));
+            let heads = (self.head(self.reference, partition).await, self.head(self.other, partition).await);
+            self.same(&heads.0, &heads.1, || format!("head of {partition:?}"));
+        }
+    }
+
+    fn same<T: PartialEq + std::fmt::Debug>(&self, expected: &T, answer: &T, what: impl Fn() -> String) {
+        let (seed, call) = (self.seed, self.call);
+        assert!(
+            expected == answer,
+            "stores differ at seed {seed}, call {call}: {}\nreference: {expected:?}\nother:     {answer:?}",
+            what()
+        );
+    }
+}
