@@ -325,7 +325,11 @@ impl<'a> Tx<'a> {
                 self.reads.insert(key, Some(revision));
                 self.with_parts(key, record, parts)
             }
-            Lookup::Damaged(error) => Err(Rejection::internal(format!("{key:?}: {error}")).into()),
+            Lookup::Damaged(error) => {
+                let rejection = Rejection::internal(format!("{key:?}: {error}"));
+                self.reads.insert(key, None);
+                Err(rejection.into())
+            }
         }
     }
 

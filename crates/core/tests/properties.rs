@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use weft_core::command::*;
 use weft_core::error::Rejection;
 use weft_core::id::ExecutionId;
-use weft_core::record::Key;
 use weft_core::record::execution::{Deadline, State};
+use weft_core::record::{Execution, Key};
 use weft_core::reply::Reply;
 use weft_core::text::Capabilities;
 
@@ -29,7 +29,7 @@ struct Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let pass = prop_oneof![Just(0u64), 1..200u64, 200..3_000u64, 3_000..40_000u64];
+    let pass = prop_oneof![8 => Just(0u64), 6 => 1..200u64, 3 => 200..3_000u64, 1 => 3_000..40_000u64];
     let fence = prop_oneof![4 => Just(0usize), 1 => 0..6usize];
     let tamper = prop_oneof![12 => Just(0u8), 1 => 1..4u8];
     let request = prop_oneof![5 => Just(None), 1 => (0..3u8).prop_map(Some)];
@@ -100,20 +100,20 @@ impl Run {
         let value = step.value;
         let mut cmd = Submit { id: Some(id), ..kit::calls::submit() };
         cmd.input = (value & 1 > 0).then(|| Bytes::copy_from_slice(&[value]));
-        cmd.start = (value & 2 > 0).then_some(When::InMs(u64::from(value) * 10));
-        cmd.deadline = (value & 4 > 0).then_some(When::InMs(20_000 + u64::from(value)));
+        cmd.start = (value % 5 == 2).then_some(When::InMs(u64::from(value) * 10));
+        cmd.deadline = (value % 7 == 4).then_some(When::InMs(20_000 + u64::from(value)));
         cmd.policy.attempt_timeout_ms = (value & 8 > 0).then_some(5_000);
         cmd.policy.max_reclaims = u32::from(value % 5);
         cmd.policy.retry.max_retries = u32::from(value % 3);
         cmd.policy.max_replays = 3;
-        cmd.policy.retention_ms = (value & 16 > 0).then_some(u64::from(value) * 20);
-        cmd.idempotency_key = (value & 32 > 0).then(|| Bytes::copy_from_slice(&[value % 3]));
+        cmd.policy.retention_ms = value.is_multiple_of(6).then_some(u64::from(value) * 20);
+        cmd.idempotency_key = value.is_multiple_of(5).then(|| Bytes::copy_from_slice(&[value % 3]));
         cmd.priority = Some(u32::from(value));
         if value & 64 > 0
-            && let Some(parent) = self.ids.get(step.execution)
-            && let Some(fence) = self.fence(*parent, step)
+            && let Some(parent) = self.pick(step, |execution| execution.lease().is_some())
+            && let Some(fence) = self.fence(parent, step)
         {
-            cmd.parent = Some((*parent, fence));
+            cmd.parent = Some((parent, fence));
         }
         Command::Submit(Box::new(cmd))
     }
@@ -129,8 +129,22 @@ impl Run {
         }
     }
 
+    /// One of the executions for which `fits` holds.
+    fn pick(&self, step: &Step, fits: impl Fn(&Execution) -> bool) -> Option<ExecutionId> {
+        let fitting: Vec<ExecutionId> = self.world.executions().filter(fits).map(|execution| execution.id).collect();
+        (!fitting.is_empty()).then(|| fitting[step.execution % fitting.len()])
+    }
+
     fn command(&mut self, step: &Step) -> Command {
-        let id = self.ids[self.ids.len() - 1 - step.execution % self.ids.len()];
+        let any = self.ids[self.ids.len() - 1 - step.execution % self.ids.len()];
+        let fits = match step.what {
+            8..=15 => self.pick(step, |execution| matches!(execution.hot.state, State::Ready { .. })),
+            16..=26 | 28 | 32 => self.pick(step, |execution| execution.lease().is_some()),
+            39 => self.pick(step, Execution::is_done),
+            _ => None,
+        };
+        // Now and then one that does not fit, for the refusals.
+        let id = fits.filter(|_| !step.value.is_multiple_of(8)).unwrap_or(any);
         let fence = self.fence(id, step);
         let value = step.value;
         let ms = u64::from(value) * 40;
@@ -202,7 +216,7 @@ impl Run {
             37 => {
                 Command::ForceComplete(ForceComplete { id, result: checkpoint, content_type: None, reason: "r".into() })
             }
-            38 if value & 1 > 0 => Command::Purge(Purge { id }),
+            38 if value.is_multiple_of(4) => Command::Purge(Purge { id }),
             38 => Command::ForceFail(ForceFail { id, message: "m".into(), reason: "r".into() }),
             _ => Command::Replay(Replay {
                 id,

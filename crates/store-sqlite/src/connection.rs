@@ -15,7 +15,8 @@ pub const PAGE_BYTES: u64 = 8192;
 /// A store that was not closed is checked at once if it is smaller than this.
 const QUICK_CHECK_BYTES_MAX: u64 = 1 << 30;
 
-const BUSY: Duration = Duration::from_secs(5);
+/// How long a connection waits for a lock that a tool of the user may hold.
+pub const BUSY: Duration = Duration::from_secs(5);
 
 pub fn refuse_old_library() -> std::result::Result<(), OpenError> {
     refuse_older(rusqlite::version_number(), rusqlite::version())
@@ -103,6 +104,26 @@ pub fn check(connection: &Connection, name: &str) -> Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rl_71_rl_78_the_settings_are_those_the_promise_rests_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        std::fs::write(&path, "").unwrap();
+        let connection = writer(&path).unwrap();
+        make_durable(&connection, 1 << 20).unwrap();
+        let setting = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        assert_eq!(mode, "wal");
+        assert_eq!(setting("synchronous"), 2);
+        assert_eq!(setting("wal_autocheckpoint"), 0);
+        assert_eq!(setting("cell_size_check"), 1);
+        assert_eq!(setting("foreign_keys"), 0);
+        assert_eq!(setting("page_size"), PAGE_BYTES as i64);
+        // Absent altogether if the library was built without it.
+        let mapped = connection.pragma_query_value(None, "mmap_size", |row| row.get::<_, i64>(0));
+        assert!(mapped.is_err() || mapped == Ok(0));
+    }
 
     #[test]
     fn rl_70_a_library_that_can_damage_the_log_is_refused() {

@@ -1,20 +1,23 @@
 //! The write-ahead log: how long it is, and when its pages go into the file. Used by the writer alone, between commits.
 
-use crate::connection::PAGE_BYTES;
+use crate::connection::{BUSY, PAGE_BYTES};
 use crate::stats::{Counters, add};
 use rusqlite::{Connection, Result, Statement};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Pages that wait in the log before they are copied. More of them means that a hot page is copied less often; fewer,
 /// that the pause is shorter.
 const PASSIVE_BYTES: u64 = 16 << 20;
-/// Above this the log is emptied, waiting for readers if it must.
+/// Above this the log is emptied, waiting for readers if it must, but not for long: commits wait meanwhile.
 const TRUNCATE_BYTES: u64 = 64 << 20;
+const TRUNCATE_WAIT: Duration = Duration::from_millis(100);
 
 /// A page and its header.
 const FRAME_BYTES: u64 = PAGE_BYTES + 24;
 
 pub struct Log<'c> {
+    connection: &'c Connection,
     look: Statement<'c>,
     passive: Statement<'c>,
     truncate: Statement<'c>,
@@ -33,6 +36,7 @@ impl<'c> Log<'c> {
     pub fn new(connection: &'c Connection) -> Result<Self> {
         let prepare = |mode: &str| connection.prepare(&format!("pragma wal_checkpoint({mode})"));
         Ok(Self {
+            connection,
             look: prepare("noop")?,
             passive: prepare("passive")?,
             truncate: prepare("truncate")?,
@@ -55,7 +59,10 @@ impl<'c> Log<'c> {
     }
 
     fn empty(&mut self) -> Result<Extent> {
-        let extent = extent(&mut self.truncate)?;
+        self.connection.busy_timeout(TRUNCATE_WAIT)?;
+        let emptied = extent(&mut self.truncate);
+        self.connection.busy_timeout(BUSY)?;
+        let extent = emptied?;
         self.truncate_above = if extent.busy { extent.bytes + PASSIVE_BYTES } else { TRUNCATE_BYTES };
         Ok(extent)
     }

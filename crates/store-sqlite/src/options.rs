@@ -93,6 +93,8 @@ pub enum OpenError {
     Partitions { path: PathBuf, asked: u16, stored: u16 },
     #[error("cannot open `{}`: it is damaged ({what}); restore a backup", path.display())]
     Damaged { path: PathBuf, what: String },
+    #[error("could not start a thread: {0}")]
+    Thread(io::Error),
     #[error("could not open `{}`: {source}", path.display())]
     Sqlite { path: PathBuf, source: rusqlite::Error },
 }

@@ -1,7 +1,7 @@
 //! The threads that read, each with its own connection. They never write and never hold a snapshot for long.
 
 use crate::commit::head_of;
-use crate::folder::beside;
+use crate::options::OpenError;
 use crate::stats::{Counters, add};
 use crate::verdict;
 use crate::{connection, scan, sql};
@@ -45,17 +45,20 @@ pub fn spawn(
     cache_bytes: usize,
     partitions: u16,
     counters: &Arc<Counters>,
-) -> Result<(Sender<Question>, Vec<JoinHandle<()>>)> {
+) -> std::result::Result<(Sender<Question>, Vec<JoinHandle<()>>), OpenError> {
     let (sender, receiver) = mpsc::channel();
     let receiver = Arc::new(Mutex::new(receiver));
     let mut threads = Vec::new();
     for number in 0..count.max(1) {
-        let reader =
-            Reader { connection: connection::reader(path, cache_bytes)?, partitions, counters: counters.clone() };
+        let reader = Reader {
+            connection: connection::reader(path, cache_bytes).map_err(|source| OpenError::sqlite(path, source))?,
+            partitions,
+            counters: counters.clone(),
+        };
         let receiver = receiver.clone();
         let name = format!("weft-read-{number}");
         let started = thread::Builder::new().name(name).spawn(move || reader.run(&receiver));
-        threads.push(started.map_err(|_| rusqlite::Error::InvalidPath(beside(path, ": no thread to read it")))?);
+        threads.push(started.map_err(OpenError::Thread)?);
     }
     Ok((sender, threads))
 }

@@ -61,9 +61,8 @@ impl SqliteStore {
 
         let counters = Arc::new(Counters::default());
         let cache = options.cache_bytes / 4;
-        let (reads, readers) = reader::spawn(&path, options.readers, cache, partitions, &counters).map_err(failed)?;
-        let (writes, writer) =
-            writer::spawn(connection, partitions, counters.clone(), options.on_io_error).map_err(failed)?;
+        let (reads, readers) = reader::spawn(&path, options.readers, cache, partitions, &counters)?;
+        let (writes, writer) = writer::spawn(connection, &path, partitions, counters.clone(), options.on_io_error)?;
         Ok(Self {
             partitions,
             id: Uuid::from_bytes(id),
@@ -95,8 +94,8 @@ impl SqliteStore {
         self.counters.snapshot()
     }
 
-    /// Finishes what is queued, copies the log into the file, ends the threads and lets go of the lock. Later calls of
-    /// any verb are refused; closing again does nothing. Blocks.
+    /// Finishes what is queued, copies the log into the file, ends the threads and lets go of the lock. Calls
+    /// after that are refused; closing again does nothing. Blocks.
     pub fn close(&self) {
         let readers = std::mem::take(&mut *lock(&self.readers));
         for _ in &readers {

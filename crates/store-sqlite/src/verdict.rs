@@ -19,7 +19,7 @@ pub enum Verdict {
     NotApplied,
     /// It may have happened.
     Unknown,
-    /// The disk failed. A later fsync may report success over lost pages, so nothing may be written any more.
+    /// The disk failed. Another fsync may report success over lost pages, so nothing may be written any more.
     Disk,
 }
 

@@ -6,10 +6,11 @@
 use crate::commit::{Applier, Decision};
 use crate::connection;
 use crate::log::Log;
-use crate::options::OnIoError;
+use crate::options::{OnIoError, OpenError};
 use crate::stats::{Counters, add};
 use crate::verdict::{self, Moment, Verdict};
 use rusqlite::{Connection, Error, Result, Statement};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
@@ -56,10 +57,11 @@ pub struct Commit {
 /// Starts the thread, and waits until it has prepared its statements.
 pub fn spawn(
     connection: Connection,
+    path: &Path,
     partitions: u16,
     counters: Arc<Counters>,
     on_io_error: OnIoError,
-) -> Result<(Sender<Job>, JoinHandle<()>)> {
+) -> std::result::Result<(Sender<Job>, JoinHandle<()>), OpenError> {
     let (sender, jobs) = mpsc::channel();
     let (ready, is_ready) = mpsc::channel();
     let started = thread::Builder::new().name("weft-write".to_owned()).spawn(move || {
@@ -71,8 +73,9 @@ pub fn spawn(
             Err(error) => drop(ready.send(Err(error))),
         }
     });
-    let thread = started.map_err(|_| Error::InvalidQuery)?;
-    is_ready.recv().unwrap_or(Err(Error::InvalidQuery))?;
+    let thread = started.map_err(OpenError::Thread)?;
+    let prepared = is_ready.recv().expect("writer: the thread reports before it ends");
+    prepared.map_err(|source| OpenError::sqlite(path, source))?;
     Ok((sender, thread))
 }
 
@@ -288,7 +291,7 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Writes nothing from here on: a later fsync could report success over pages that are lost.
+    /// Writes nothing from here on: another fsync could report success over pages that are lost.
     fn stop(&mut self, error: &Error) {
         self.stopped = true;
         let line = format!("the disk under the store failed, so it stops; the next start recovers: {error}");

@@ -291,7 +291,7 @@ impl Partition {
         // Items of a job stay in order: behind one that waits for a record, the others only say what they need.
         let probe = self.stalled_jobs.contains(&item.job);
         match self.run(&item.call, item.turn, probe) {
-            Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded => {
+            Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded && !reads.is_empty() => {
                 tracing::warn!(partition = %self.id, verb = item.call.command.verb(), %what, "refused; loading again");
                 item.reloaded = true;
                 self.forget(&reads);

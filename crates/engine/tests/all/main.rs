@@ -6,4 +6,5 @@ mod lifecycle;
 mod outages;
 mod reads;
 mod refusals;
+mod scanners;
 mod timers;

@@ -2,7 +2,6 @@
 
 use crate::records::{P0, apply, batch, commit, folder, get, head, insert, key, open};
 use bytes::Bytes;
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -79,11 +78,13 @@ fn under_failing_disk(test: &str, folder: &Path) -> std::process::Output {
         .unwrap()
 }
 
+/// Tells the parent what was acknowledged, on a line each.
+#[allow(clippy::print_stdout)]
 async fn commit_until(store: &SqliteStore, mut done: impl FnMut(&Outcome) -> bool) {
     for number in 0.. {
         let outcome = commit(store, P0, heavy(number)).await;
         if matches!(outcome, Outcome::Applied { .. }) {
-            writeln!(std::io::stdout(), "acknowledged {}", number + 1).unwrap();
+            println!("acknowledged {}", number + 1);
         }
         if done(&outcome) {
             return;
