@@ -1,7 +1,7 @@
 //! Runs a partition loop: brings inputs and answers to it, makes the store calls it asks for. Holds no rules.
 
 use crate::engine::Shared;
-use crate::partition::{Arrival, Effect, Input, Partition};
+use crate::partition::{Arrival, Effect, Input, Partition, Scanned};
 use crate::runtime::BoxFuture;
 use futures_util::StreamExt;
 use futures_util::future::{self, Either};
@@ -110,8 +110,9 @@ fn perform(shared: &Arc<Shared>, id: PartitionId, effect: Effect) -> BoxFuture<A
             Box::pin(async move { Arrival::Loaded { keys, stamp, turn, read: read.await } })
         }
         Effect::Scan { tag, scan, stamp, turn, acked } => {
+            let parts = scan.parts;
             let scan = store.scan(Some(id), scan);
-            Box::pin(async move { Arrival::Scanned { tag, stamp, turn, acked, pages: scan.await } })
+            Box::pin(async move { Arrival::Scanned(Scanned { tag, parts, stamp, turn, acked, pages: scan.await }) })
         }
         Effect::Resolve { id: commit, after_ms } => {
             let (shared, sleep) = (shared.clone(), shared.runtime.sleep(after_ms));

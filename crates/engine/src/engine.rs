@@ -207,10 +207,7 @@ impl Shared {
         if self.is_closing() && matches!(input, Input::Job(_)) && urgency == Urgency::Normal {
             return Err(Rejection::Unavailable { retry_after_ms: 1_000, outcome_unknown: false });
         }
-        let mailbox = self
-            .partitions
-            .get(usize::from(partition.0))
-            .ok_or(Rejection::InvalidId { expected: "x" })?;
+        let mailbox = self.partitions.get(usize::from(partition.0)).ok_or(Rejection::InvalidId { expected: "x" })?;
         let sender = match urgency {
             Urgency::Urgent => &mailbox.urgent,
             Urgency::Normal => &mailbox.normal,

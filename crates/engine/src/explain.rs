@@ -30,21 +30,61 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    Done { outcome: Outcome, reason: Reason, by: Text, at: Time, attempt: Option<u32> },
-    Running { worker: Text, instance: Text, epoch: u64, expires_at: Time },
-    CancelRequested { reason: Text, by: Text, kill_at: Option<Time> },
+    Done {
+        outcome: Outcome,
+        reason: Reason,
+        by: Text,
+        at: Time,
+        attempt: Option<u32>,
+    },
+    Running {
+        worker: Text,
+        instance: Text,
+        epoch: u64,
+        expires_at: Time,
+    },
+    CancelRequested {
+        reason: Text,
+        by: Text,
+        kill_at: Option<Time>,
+    },
     /// The lease has lapsed; the engine requeues it.
-    RequeueDue { lapsed_at: Time },
-    OperatorHold { by: Text, reason: Text, at: Time },
-    Children { waiting: u32, needed: u32, timeout_at: Option<Time> },
-    NotBefore { until: Time, why: Why, last: Option<EndCause> },
-    DeadlineDue { at: Time },
+    RequeueDue {
+        lapsed_at: Time,
+    },
+    OperatorHold {
+        by: Text,
+        reason: Text,
+        at: Time,
+    },
+    Children {
+        waiting: u32,
+        needed: u32,
+        timeout_at: Option<Time>,
+    },
+    NotBefore {
+        until: Time,
+        why: Why,
+        last: Option<EndCause>,
+    },
+    DeadlineDue {
+        at: Time,
+    },
     NoWorker(NoWorker),
     /// That many claimable ones precede it; `exact` up to ten thousand.
-    Behind { count: usize, exact: bool },
+    Behind {
+        count: usize,
+        exact: bool,
+    },
     /// The next matching claim takes it.
     Claimable,
-    Trouble { scanner: Text, fails: u32, next_try_at: Time, last_error: Text, parked: bool },
+    Trouble {
+        scanner: Text,
+        fails: u32,
+        next_try_at: Time,
+        last_error: Text,
+        parked: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,9 +176,7 @@ fn asked_to_stop(cancel: &Cancel) -> Obstacle {
 
 fn held(holds: &Holds) -> Vec<Obstacle> {
     let reasons = holds.iter().map(|hold| match hold {
-        Hold::Operator { by, reason, at } => {
-            Obstacle::OperatorHold { by: by.clone(), reason: reason.clone(), at: *at }
-        }
+        Hold::Operator { by, reason, at } => Obstacle::OperatorHold { by: by.clone(), reason: reason.clone(), at: *at },
         Hold::Children(hold) => Obstacle::Children {
             waiting: hold.children.len() as u32 - hold.met - hold.unmet,
             needed: hold.needed,

@@ -152,9 +152,10 @@ impl Hub {
     /// Workers of a namespace that claimed lately, by instance.
     pub fn workers(&self, namespace: &str, now: Time) -> Vec<(Text, Seen)> {
         let state = self.lock();
-        let live = state.workers.iter().filter(|((owner, _), seen)| {
-            owner.as_ref() == namespace && now.since(seen.at) < WORKER_TTL_MS
-        });
+        let live = state
+            .workers
+            .iter()
+            .filter(|((owner, _), seen)| owner.as_ref() == namespace && now.since(seen.at) < WORKER_TTL_MS);
         live.map(|((_, instance), seen)| (instance.clone(), seen.clone())).collect()
     }
 }

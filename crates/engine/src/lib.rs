@@ -28,8 +28,8 @@
 //! ```
 
 pub mod client;
-pub mod config;
 mod clock;
+pub mod config;
 mod driver;
 mod engine;
 mod explain;

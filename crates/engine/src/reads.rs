@@ -104,12 +104,7 @@ pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Ex
 }
 
 /// The execution, if it is one of the principal's namespace: any other reads like an unknown one.
-pub async fn load(
-    shared: &Shared,
-    who: &Principal,
-    id: ExecutionId,
-    parts: PartMask,
-) -> Result<Execution, Rejection> {
+pub async fn load(shared: &Shared, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Rejection> {
     place::of_id(shared, id)?;
     let parts = parts.with(schema::LIGHT);
     match read_one(shared, Key::Execution(id), parts).await? {
@@ -148,12 +143,7 @@ pub fn unavailable(error: weft_store::Error) -> Rejection {
     Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false }
 }
 
-pub async fn result(
-    shared: &Shared,
-    who: &Principal,
-    id: ExecutionId,
-    wait_ms: u64,
-) -> Result<ResultView, Rejection> {
+pub async fn result(shared: &Shared, who: &Principal, id: ExecutionId, wait_ms: u64) -> Result<ResultView, Rejection> {
     weft_core::text::check_range("wait_ms", wait_ms, 0, limits::CLAIM_WAIT_MAX_MS)?;
     let deadline = shared.runtime.clock() + wait_ms;
     loop {
@@ -230,11 +220,7 @@ async fn ended_attempts(shared: &Shared, execution: &Execution) -> Result<Vec<At
     Ok(attempts)
 }
 
-pub async fn history(
-    shared: &Shared,
-    who: &Principal,
-    id: ExecutionId,
-) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
+pub async fn history(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
     let execution = load(shared, who, id, PartMask::of(schema::ACTIONS)).await?;
     let attempts = ended_attempts(shared, &execution).await?;
     let mut dropped = execution.actions().dropped;
@@ -386,7 +372,13 @@ async fn walk(
     let mut entries: Vec<Entry> = pages.into_iter().flat_map(|page| page.entries).collect();
     entries.retain(|entry| match (bound, place_of(entry)) {
         (None, _) => true,
-        (Some(Some(bound)), Some(place)) => if filter.ascending { place <= bound } else { place >= bound },
+        (Some(Some(bound)), Some(place)) => {
+            if filter.ascending {
+                place <= bound
+            } else {
+                place >= bound
+            }
+        }
         (Some(_), _) => false,
     });
     entries.sort_by_key(place_of);

@@ -7,7 +7,7 @@ use crate::workload::{self, Planned};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::ExecutionId;
-use weft_core::command::When;
+use weft_core::command::{DeadlineWish, When};
 use weft_core::error::Rejection;
 use weft_core::record::execution::{HoldKey, State};
 use weft_core::text::Text;
@@ -36,14 +36,12 @@ async fn submit(mut caller: Caller, planned: Planned) {
     // Without a key a repeat would be a second execution: the caller has to leave it at that.
     let tries = if note.key.is_some() || note.request.is_some() { 4 } else { 1 };
     let first = caller.persist(note.clone(), tries, sending(&submission)).await;
-    if let Some(Ok(Ack::Submitted(submitted))) = first {
-        caller.outside.learn(submitted.id);
-    }
+    let Some(Ok(Ack::Submitted(submitted))) = first else { return };
+    caller.outside.learn(submitted.id);
     let Some(again_after_ms) = again_after_ms else { return };
     caller.sleep(again_after_ms).await;
     if submission.request_id.is_none() && caller.dice.chance(200) {
-        // The same key with another body is refused, whatever became of the first.
-        note.uncertain = true;
+        // The same key with another body is refused.
         submission.priority = Some(17);
     }
     note.sent_ms = caller.outside.now_ms();
@@ -231,6 +229,10 @@ async fn replay(caller: &mut Caller, id: ExecutionId, number: u64) {
     act_on(caller, id, "replay", 3, move |client, token| {
         let mut replaying = Replaying::new(id, token.clone());
         replaying.delay_ms = delay_ms;
+        if delay_ms.is_some() {
+            // The submitted deadline might lie before the new start.
+            replaying.deadline = DeadlineWish::None;
+        }
         replaying.request_id = Some(token.as_bytes().to_vec().into());
         Box::pin(async move { client.replay(replaying).await.map(|(_, replays)| Ack::Replayed(replays)) })
     })

@@ -152,6 +152,17 @@ impl Cluster {
         self.world.spawn(group, Box::pin(task));
     }
 
+    /// Waits a little for a commit to be on its way: that is when a crash hurts most.
+    async fn wait_for_flight(&self, index: usize, dice: &mut Dice) {
+        for _ in 0..dice.below(100) {
+            let in_flight = self.nodes()[index].in_flight.load(Ordering::Relaxed);
+            if in_flight > 0 || self.is_healed() {
+                return;
+            }
+            self.world.sleep(dice.between(1, 3)).await;
+        }
+    }
+
     /// Ends a node at whatever it was doing.
     pub fn crash(&self, index: usize) {
         let (group, engine, faulty, in_flight) = {
@@ -321,6 +332,10 @@ pub async fn chaos(cluster: Arc<Cluster>, settings: Settings) {
             continue;
         }
         if crashes {
+            cluster.wait_for_flight(index, &mut dice).await;
+            if cluster.is_healed() {
+                return;
+            }
             cluster.count("node_crash", 1);
             cluster.crash(index);
         } else {

@@ -317,3 +317,79 @@ fn answer_all(group: Vec<Commit>, outcome: impl Fn() -> Outcome) {
 pub fn source(text: &str) -> Arc<dyn std::error::Error + Send + Sync> {
     Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrations;
+    use bytes::Bytes;
+    use uuid::Uuid;
+    use weft_core::ExecutionId;
+    use weft_core::change::{Body, Change, Position, Write};
+    use weft_core::record::Key;
+    use weft_core::schema::{Kind, Type, Value};
+
+    fn insert(partition: u16, number: u128, sound: bool) -> Write {
+        let facets = Kind::Execution.table().facets.iter().map(|facet| match facet.ty {
+            _ if !sound || facet.nullable => Value::Null,
+            Type::Int => Value::Int(0),
+            Type::Text => Value::Text("".into()),
+            Type::Bytes => Value::bytes(b""),
+        });
+        let key = Key::Execution(ExecutionId::new(PartitionId(partition), Uuid::from_u128(number)));
+        let body = Body { facets: facets.collect(), parts: Vec::new() };
+        Write { key, what: Change::Insert(body), due_add: Vec::new(), due_remove: Vec::new() }
+    }
+
+    fn commit(partition: u16, writes: Vec<Write>) -> Commit {
+        let batch = Batch {
+            id: CommitId(Uuid::from_u128(partition.into())),
+            expect: Position::default(),
+            fast: true,
+            strict: false,
+            now: Time::ZERO,
+            reads: Vec::new(),
+            writes,
+            due_drops: Vec::new(),
+            feed: Bytes::new(),
+            lanes: Vec::new(),
+        };
+        Commit { partition: PartitionId(partition), batch, answer: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn a_batch_that_fails_half_way_is_rolled_back_alone() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrations::prepare(&connection, Path::new("x"), None, 3).unwrap();
+        let counters = Counters::default();
+        let mut writer = Writer::new(&connection, 3, &counters, Box::new(|_| ())).unwrap();
+        let group = [
+            commit(0, vec![insert(0, 1, true)]),
+            commit(1, vec![insert(1, 2, true), insert(1, 3, false)]),
+            commit(2, vec![insert(2, 4, true)]),
+        ];
+        let decisions = writer.transact(&group).unwrap();
+        let applied: Vec<bool> = decisions.iter().map(|found| matches!(found, Ok(Decision::Applied(_)))).collect();
+        assert_eq!(applied, [true, false, true]);
+        let rows = "select group_concat(partition order by partition) from executions";
+        assert_eq!(connection.query_row(rows, [], |row| row.get::<_, String>(0)).unwrap(), "0,2");
+        let feed = "select group_concat(partition order by partition) from feed";
+        assert_eq!(connection.query_row(feed, [], |row| row.get::<_, String>(0)).unwrap(), "0,2");
+    }
+
+    #[test]
+    fn only_batches_of_different_partitions_share_a_transaction() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrations::prepare(&connection, Path::new("x"), None, 3).unwrap();
+        let counters = Counters::default();
+        let writer = Writer::new(&connection, 3, &counters, Box::new(|_| ())).unwrap();
+        let (sender, jobs) = mpsc::channel();
+        for partition in [1, 0, 2] {
+            sender.send(Job::Commit(commit(partition, Vec::new()))).unwrap();
+        }
+        let (group, held) = writer.gather(commit(0, Vec::new()), &jobs);
+        let partitions: Vec<u16> = group.iter().map(|commit| commit.partition.0).collect();
+        assert_eq!(partitions, [0, 1]);
+        assert!(matches!(held, Some(Job::Commit(next)) if next.partition == PartitionId(0)));
+    }
+}

@@ -49,10 +49,8 @@ impl View<'_> {
 /// Finds the children of an execution, one more than a command looks at.
 pub fn children_scan(parent: ExecutionId, after: Option<ExecutionId>) -> Scan {
     let prefix = vec![Value::bytes(parent.uuid().as_bytes())];
-    let after = after.map(|child| Place {
-        columns: prefix.clone(),
-        key: Bytes::copy_from_slice(child.uuid().as_bytes()),
-    });
+    let after =
+        after.map(|child| Place { columns: prefix.clone(), key: Bytes::copy_from_slice(child.uuid().as_bytes()) });
     Scan {
         target: Target::Index(IndexId::Children),
         ranges: vec![Range { prefix, after, until: None }],

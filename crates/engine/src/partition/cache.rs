@@ -47,10 +47,6 @@ impl Cache {
         }
     }
 
-    pub fn contains(&self, key: &Key) -> bool {
-        self.entries.contains(key)
-    }
-
     pub fn record(&self, key: &Key) -> Option<&Record> {
         match self.get(key) {
             Lookup::Present { record, .. } => Some(record),

@@ -209,7 +209,8 @@ impl Partition {
 
     /// A newer waiting call of the same instance and request id replaces the older, which answers empty.
     fn replace_older(&mut self, reference: &[u8; 32]) {
-        let older = self.claims.waiting.iter().filter(|(_, other)| other.job.spec.claim_ref.as_ref() == Some(reference));
+        let older =
+            self.claims.waiting.iter().filter(|(_, other)| other.job.spec.claim_ref.as_ref() == Some(reference));
         let older: Vec<Place> = older.map(|(place, _)| *place).collect();
         for place in older {
             if let Some(waiter) = self.claims.remove(place)
@@ -245,8 +246,7 @@ impl Partition {
 
     fn hand_out_again(&mut self, keys: &[Key], reference: &[u8; 32]) -> Result<Vec<Claimed>, Vec<Miss>> {
         let now = self.tell_time();
-        let view =
-            super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
         let mut executions = Vec::new();
         let mut misses = Vec::new();
         for key in keys {
@@ -352,10 +352,11 @@ impl Partition {
             match self.take(spec, key, turn) {
                 Taken::Lease(claimed) => {
                     bytes += size;
-                    let weight = spec.lanes.iter().find(|wish| wish.lane == queue.lane.lane).map_or(1, |wish| wish.weight);
+                    let weight =
+                        spec.lanes.iter().find(|wish| wish.lane == queue.lane.lane).map_or(1, |wish| wish.weight);
                     self.ready.remove(&queue, rank);
                     self.ready.charge(&queue.lane, weight);
-                    reply.executions.push(claimed);
+                    reply.executions.push(*claimed);
                 }
                 Taken::Refused => {
                     self.ready.remove(&queue, rank);
@@ -375,8 +376,7 @@ impl Partition {
 
     /// What is known about a candidate. An entry whose place is not the one its record has is left over from before.
     fn look(&self, key: &Key, rank: super::ready::Rank) -> Look {
-        let view =
-            super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
         let record = match self.open.overlay.get(key) {
             Some(record) => record,
             None => match view.get(key) {
@@ -410,7 +410,7 @@ impl Partition {
         });
         let call = Call { principal: Principal::clone(&spec.principal), request_id: None, command };
         match self.run(&call, turn, false) {
-            Ran::Answer(Ok(Reply::Claimed(claimed)), _) => Taken::Lease(*claimed),
+            Ran::Answer(Ok(Reply::Claimed(claimed)), _) => Taken::Lease(claimed),
             Ran::Answer(_, _) => Taken::Refused,
             Ran::Miss(misses) => {
                 self.want(misses);
@@ -519,7 +519,7 @@ enum Look {
 }
 
 enum Taken {
-    Lease(Claimed),
+    Lease(Box<Claimed>),
     Refused,
     Miss,
 }

@@ -226,7 +226,8 @@ impl Partition {
     /// Callers do not wait for ever: after a while they are told that the outcome is unknown.
     pub(super) fn give_up_unknown(&mut self, clock: Time) {
         let Some(flying) = &mut self.flying else { return };
-        let Some(unknown) = flying.unknown.as_mut().filter(|unknown| !unknown.told && unknown.give_up_at <= clock) else {
+        let Some(unknown) = flying.unknown.as_mut().filter(|unknown| !unknown.told && unknown.give_up_at <= clock)
+        else {
             return;
         };
         unknown.told = true;

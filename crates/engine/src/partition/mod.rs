@@ -67,8 +67,19 @@ pub enum Input {
 pub enum Arrival {
     Committed(Outcome),
     Loaded { keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64, read: Result<Read, Error> },
-    Scanned { tag: ScanTag, stamp: u64, turn: u64, acked: u64, pages: Result<Vec<Page>, Error> },
+    Scanned(Scanned),
     Resolved(Result<Resolution, Error>),
+}
+
+/// The answer to a scan, with what was known when it was asked for.
+pub struct Scanned {
+    pub tag: ScanTag,
+    /// The parts that were asked for: one that is not here was not looked at.
+    pub parts: Option<PartMask>,
+    pub stamp: u64,
+    pub turn: u64,
+    pub acked: u64,
+    pub pages: Result<Vec<Page>, Error>,
 }
 
 /// What a scan was for.
@@ -198,7 +209,7 @@ impl Partition {
             Arrival::Committed(outcome) => self.committed(outcome),
             Arrival::Resolved(resolution) => self.resolved(resolution),
             Arrival::Loaded { keys, stamp, turn, read } => self.loaded(keys, stamp, turn, read),
-            Arrival::Scanned { tag, stamp, turn, acked, pages } => self.scanned(tag, stamp, turn, acked, pages),
+            Arrival::Scanned(scanned) => self.scanned(scanned),
         }
     }
 
@@ -267,12 +278,13 @@ impl Partition {
         let waiting = Waiting { answers: (0..count).map(|_| None).collect(), left: count, reply: job.reply };
         self.jobs.insert(number, waiting);
         let turn = self.turn;
-        self.queue.extend(
-            job.calls
-                .into_iter()
-                .enumerate()
-                .map(|(at, call)| Item { job: number, at, call, turn, reloaded: false }),
-        );
+        self.queue.extend(job.calls.into_iter().enumerate().map(|(at, call)| Item {
+            job: number,
+            at,
+            call,
+            turn,
+            reloaded: false,
+        }));
     }
 
     fn run_queue(&mut self) {
@@ -438,14 +450,7 @@ impl Partition {
     }
 
     /// Takes what the store returned, unless this node has written something newer meanwhile.
-    fn absorb(
-        &mut self,
-        key: Key,
-        parts: PartMask,
-        found: Option<weft_store::Found>,
-        stamp: u64,
-        turn: u64,
-    ) {
+    fn absorb(&mut self, key: Key, parts: PartMask, found: Option<weft_store::Found>, stamp: u64, turn: u64) {
         let ours = self.flying.as_ref().is_some_and(|flying| flying.has(&key));
         if !ours {
             self.cache.absorb(key, parts, found, stamp, turn);
@@ -470,14 +475,8 @@ impl Partition {
         self.refuse_loading_claims();
     }
 
-    fn scanned(
-        &mut self,
-        tag: ScanTag,
-        stamp: u64,
-        turn: u64,
-        acked: u64,
-        pages: Result<Vec<Page>, Error>,
-    ) {
+    fn scanned(&mut self, scanned: Scanned) {
+        let Scanned { tag, parts, stamp, turn, acked, pages } = scanned;
         let page = match pages.map(|mut pages| pages.pop()) {
             Ok(Some(page)) => page,
             Ok(None) => Page::default(),
@@ -489,12 +488,7 @@ impl Partition {
             }
         };
         for entry in &page.entries {
-            if let (Some(key), Some(found)) = (entry.key(), &entry.found) {
-                let parts = self.ready.parts();
-                if self.open.overlay.get(&key).is_none() && !self.cache.contains(&key) {
-                    self.absorb(key, parts, Some(found.clone()), stamp, turn);
-                }
-            }
+            self.meet(entry, parts, stamp, turn);
         }
         match tag {
             // A list that was cut short would leave children out.
@@ -522,6 +516,20 @@ impl Partition {
             }
             ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),
             ScanTag::ByClaim(reference) => self.found_by_claim(reference, page),
+        }
+    }
+
+    /// Takes what a scan shows about a record, unless this node is changing it. A cached record that disagrees with its
+    /// index entry is not believed: another node may have changed it.
+    fn meet(&mut self, entry: &weft_store::Entry, parts: Option<PartMask>, stamp: u64, turn: u64) {
+        let Some(key) = entry.key() else { return };
+        if self.open.overlay.get(&key).is_some() {
+            return;
+        }
+        match (&entry.found, parts) {
+            (Some(found), Some(parts)) => self.absorb(key, parts, Some(found.clone()), stamp, turn),
+            _ if !self.node.description.exclusive && self.cache.is_older(&key, turn) => self.cache.remove(&key),
+            _ => {}
         }
     }
 

@@ -88,9 +88,15 @@ pub struct Ready {
 
 /// The best candidate for a claim, or what must be known first.
 pub enum Best {
-    Candidate { queue: QueueKey, rank: Rank },
+    Candidate {
+        queue: QueueKey,
+        rank: Rank,
+    },
     /// These lanes must be looked at, these queues refilled.
-    Ask { discover: Vec<LaneKey>, refill: Vec<QueueKey> },
+    Ask {
+        discover: Vec<LaneKey>,
+        refill: Vec<QueueKey>,
+    },
     Nothing,
 }
 
@@ -164,9 +170,10 @@ impl Ready {
 
     /// The best places of every queue that matches the claim, up to `count` of each.
     pub fn upcoming(&self, spec: &ClaimSpec, count: usize) -> Vec<Rank> {
-        let lanes = spec.lanes.iter().filter_map(|wish| {
-            self.lanes.get(&LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() })
-        });
+        let lanes = spec
+            .lanes
+            .iter()
+            .filter_map(|wish| self.lanes.get(&LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() }));
         let queues = lanes.flat_map(|lane| lane.queues.iter().filter(|(class, _)| class.matches(spec)));
         queues.flat_map(|(_, queue)| queue.window.iter().take(count)).take(UPCOMING_MAX).copied().collect()
     }
@@ -199,7 +206,9 @@ impl Ready {
         let mut keys = Vec::new();
         for (lane_key, lane) in &mut self.lanes {
             for (class, queue) in &mut lane.queues {
-                if queue.horizon.is_some_and(|horizon| horizon != NOWHERE) && queue.window.len() <= low && !queue.refilling
+                if queue.horizon.is_some_and(|horizon| horizon != NOWHERE)
+                    && queue.window.len() <= low
+                    && !queue.refilling
                 {
                     keys.push(QueueKey { lane: lane_key.clone(), class: class.clone() });
                 }
@@ -483,10 +492,8 @@ impl Heads {
         let heads = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let best = |partition: PartitionId| {
             let lanes = heads.get(&partition)?;
-            let keys = spec.lanes.iter().map(|wish| LaneKey {
-                namespace: spec.namespace.clone(),
-                lane: wish.lane.clone(),
-            });
+            let keys =
+                spec.lanes.iter().map(|wish| LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() });
             keys.filter_map(|key| lanes.get(&key).copied()).min()
         };
         let mut order: Vec<(Option<Rank>, u64, PartitionId)> = (0..partitions)

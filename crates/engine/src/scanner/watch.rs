@@ -16,6 +16,10 @@ pub async fn run(shared: Arc<Shared>) {
     let mut sleep = shared.runtime.sleep(measure_ms);
     while !shared.is_closing() {
         let closed = shared.closed.notified();
+        // Asked again once nothing can be missed any more.
+        if shared.is_closing() {
+            return;
+        }
         let listening = watching;
         let wake = async {
             match listening {

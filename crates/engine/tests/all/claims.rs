@@ -165,10 +165,7 @@ async fn two_nodes_on_one_store_never_give_out_the_same_execution() {
     assert!(one.submit_batch(items).await.iter().all(Result::is_ok));
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..100 {
-        let (a, b) = tokio::join!(
-            one.claim(Claim::new("w", "w1").max(3)),
-            two.claim(Claim::new("w", "w2").max(3))
-        );
+        let (a, b) = tokio::join!(one.claim(Claim::new("w", "w1").max(3)), two.claim(Claim::new("w", "w2").max(3)));
         for (client, reply) in [(&two, a.unwrap()), (&one, b.unwrap())] {
             for work in reply.executions {
                 assert!(seen.insert(work.id), "{} was given out twice", work.id);

@@ -23,7 +23,7 @@ async fn open_faulty(faults: Faults) -> (MemoryStore, Arc<Faulty<MemoryStore>>, 
     let store = memory(1);
     let faulty = Arc::new(Faulty::new(Arc::new(store.clone()), Faults::default(), 7, Arc::new(Tokio)));
     let runtime = Arc::new(TokioRuntime::current());
-    let engine = Engine::open_on(faulty.clone(), Config::default(), runtime).await.unwrap();
+    let engine = Engine::open_on(faulty.clone(), Config::default(), runtime).await.expect("the store opens");
     faulty.set_faults(faults);
     (store, faulty, engine)
 }

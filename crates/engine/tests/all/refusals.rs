@@ -33,7 +33,10 @@ async fn ex_7_bad_submissions_are_refused_and_leave_no_trace() {
         (Submission::new("mail").trace("t".repeat(600)), "payload_too_large"),
         (policy(Policy { attempt_timeout_ms: Some(1), ..Policy::default() }), "invalid_argument"),
         (policy(Policy { max_reclaims: 1_000_000, ..Policy::default() }), "invalid_argument"),
-        (policy(Policy { retry: Retry { max_retries: 5_000, ..Retry::default() }, ..Policy::default() }), "invalid_argument"),
+        (
+            policy(Policy { retry: Retry { max_retries: 5_000, ..Retry::default() }, ..Policy::default() }),
+            "invalid_argument",
+        ),
     ];
     for (submission, code) in bad {
         let shown = format!("{submission:?}");
@@ -47,10 +50,8 @@ async fn ex_7_bad_submissions_are_refused_and_leave_no_trace() {
 #[tokio::test(start_paused = true)]
 async fn ex_11_one_bad_item_never_fails_another() {
     let kit = open().await;
-    let answers = kit
-        .client
-        .submit_batch(vec![Submission::new("good"), Submission::new("b d"), Submission::new("good")])
-        .await;
+    let answers =
+        kit.client.submit_batch(vec![Submission::new("good"), Submission::new("b d"), Submission::new("good")]).await;
     assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     let many = (0..1001).map(|_| Submission::new("good")).collect();
     assert!(kit.client.submit_batch(many).await.iter().all(Result::is_err));
@@ -119,9 +120,7 @@ async fn bad_claims_say_what_is_wrong() {
 async fn sec_5_scopes_are_checked_before_anything_is_read() {
     let kit = open().await;
     let id = kit.submit(Submission::new("mail")).await;
-    let as_scopes = |scopes| {
-        kit.engine.client_as(Principal { namespace: "shop".into(), name: "key".into(), scopes })
-    };
+    let as_scopes = |scopes| kit.engine.client_as(Principal { namespace: "shop".into(), name: "key".into(), scopes });
     let worker_only = as_scopes(Scopes::WORK);
     assert_eq!(worker_only.submit(Submission::new("mail")).await.unwrap_err().code(), "forbidden");
     assert_eq!(worker_only.hold(id, "x", false).await.unwrap_err().code(), "forbidden");
