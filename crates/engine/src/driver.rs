@@ -109,10 +109,10 @@ fn perform(shared: &Arc<Shared>, id: PartitionId, effect: Effect) -> BoxFuture<A
             let read = store.read(id, keys.clone());
             Box::pin(async move { Arrival::Loaded { keys, stamp, turn, read: read.await } })
         }
-        Effect::Scan { tag, scan, stamp, turn, acked } => {
+        Effect::Scan { tag, scan, stamp, turn } => {
             let parts = scan.parts;
             let scan = store.scan(Some(id), scan);
-            Box::pin(async move { Arrival::Scanned(Scanned { tag, parts, stamp, turn, acked, pages: scan.await }) })
+            Box::pin(async move { Arrival::Scanned(Scanned { tag, parts, stamp, turn, pages: scan.await }) })
         }
         Effect::Resolve { id: commit, after_ms } => {
             let (shared, sleep) = (shared.clone(), shared.runtime.sleep(after_ms));

@@ -1,7 +1,7 @@
 //! Claims that wait, and handing them work. An execution that becomes ready in a batch is leased to a waiting claim in
 //! the same commit. Among claims that match, the one with the fewest capabilities goes first, then the longest waiting.
 
-use super::ready::{Best, LaneKey, execution_at};
+use super::ready::{Asked, Best, LaneKey, execution_at};
 use super::{Partition, Ran, ScanTag, Seat};
 use crate::request::{ClaimReply, ClaimSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,6 +153,11 @@ impl Claims {
         self.fresh.extend(self.waiting.keys());
     }
 
+    /// Claims that waited for records which the commit on its way was changing.
+    pub fn retry_loading(&mut self) {
+        self.fresh.extend(self.waiting.iter().filter(|(_, waiter)| waiter.loading).map(|(place, _)| *place));
+    }
+
     /// A claim whose commit did not happen waits again, in front of others that came later.
     pub fn give_back(&mut self, served: Served) {
         served.waiter.job.seat.release();
@@ -277,8 +282,9 @@ impl Partition {
             self.serve(place);
         }
         if !self.claims.waiting.is_empty() || !self.open.served.is_empty() {
+            let asked = self.asked();
             for queue in self.ready.running_low() {
-                if let Some(scan) = self.ready.refill(&queue) {
+                if let Some(scan) = self.ready.refill(&queue, asked) {
                     self.push_scan(ScanTag::Refill(queue), scan);
                 }
             }
@@ -432,14 +438,19 @@ impl Partition {
         }
     }
 
+    fn asked(&self) -> Asked {
+        Asked { turn: self.turn, acked: self.acked }
+    }
+
     fn ask(&mut self, discover: Vec<LaneKey>, refill: Vec<super::ready::QueueKey>) {
+        let asked = self.asked();
         for lane in discover {
-            if let Some(scan) = self.ready.discover(&lane) {
+            if let Some(scan) = self.ready.discover(&lane, asked) {
                 self.push_scan(ScanTag::Discover(lane), scan);
             }
         }
         for queue in refill {
-            if let Some(scan) = self.ready.refill(&queue) {
+            if let Some(scan) = self.ready.refill(&queue, asked) {
                 self.push_scan(ScanTag::Refill(queue), scan);
             }
         }

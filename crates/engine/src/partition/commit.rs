@@ -352,9 +352,8 @@ impl Partition {
 
     /// Whatever waited for the outcome of the commit goes on.
     fn after_commit(&mut self) {
-        for lane in self.ready.acknowledged() {
-            self.claims.lane_changed(&lane);
-        }
+        self.ready.acknowledged(self.acked);
+        self.claims.retry_loading();
         if !self.stalled.is_empty() {
             self.unstall();
         }

@@ -78,7 +78,6 @@ pub struct Scanned {
     pub parts: Option<PartMask>,
     pub stamp: u64,
     pub turn: u64,
-    pub acked: u64,
     pub pages: Result<Vec<Page>, Error>,
 }
 
@@ -98,7 +97,7 @@ pub enum ScanTag {
 pub enum Effect {
     Commit(Batch),
     Load { keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64 },
-    Scan { tag: ScanTag, scan: Scan, stamp: u64, turn: u64, acked: u64 },
+    Scan { tag: ScanTag, scan: Scan, stamp: u64, turn: u64 },
     Resolve { id: CommitId, after_ms: u64 },
 }
 
@@ -425,7 +424,7 @@ impl Partition {
     }
 
     fn push_scan(&mut self, tag: ScanTag, scan: Scan) {
-        self.effects.push(Effect::Scan { tag, scan, stamp: self.foreign, turn: self.turn, acked: self.acked });
+        self.effects.push(Effect::Scan { tag, scan, stamp: self.foreign, turn: self.turn });
     }
 
     fn loaded(&mut self, keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64, read: Result<Read, Error>) {
@@ -476,7 +475,7 @@ impl Partition {
     }
 
     fn scanned(&mut self, scanned: Scanned) {
-        let Scanned { tag, parts, stamp, turn, acked, pages } = scanned;
+        let Scanned { tag, parts, stamp, turn, pages } = scanned;
         let page = match pages.map(|mut pages| pages.pop()) {
             Ok(Some(page)) => page,
             Ok(None) => Page::default(),
@@ -504,14 +503,14 @@ impl Partition {
                 self.unstall();
             }
             ScanTag::Discover(lane) => {
-                let more = self.ready.discovered(&lane, page, acked, turn);
+                let more = self.ready.discovered(&lane, page, turn, self.turn);
                 self.claims.lane_changed(&lane);
                 if let Some(scan) = more {
                     self.push_scan(ScanTag::Discover(lane), scan);
                 }
             }
             ScanTag::Refill(queue) => {
-                self.ready.refilled(&queue, page, acked, &self.cache);
+                self.ready.refilled(&queue, page, turn, &self.cache);
                 self.claims.lane_changed(&queue.lane);
             }
             ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),

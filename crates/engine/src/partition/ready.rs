@@ -2,12 +2,13 @@
 //! by scans. The windows are a guess: the claim itself checks each execution.
 //!
 //! A queue's *horizon* is the last place up to which the window is known to hold everything; beyond it the store knows
-//! more. No horizon means that the window is the whole queue.
+//! more. No horizon means that the window is the whole queue. A scan cannot see what commits on their way put beyond the
+//! horizon: those places are kept aside (`late`) until a scan can have seen them.
 
 use super::cache::Cache;
 use crate::request::{ClaimSpec, LaneMode};
 use bytes::Bytes;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 use uuid::Uuid;
 use weft_core::record::execution::{Execution, State};
@@ -44,19 +45,27 @@ pub type Rank = (i64, Uuid);
 struct Queue {
     window: BTreeSet<Rank>,
     horizon: Option<Rank>,
-    /// The last batch that put something beyond the horizon: a scan from before its commit has not seen it.
-    dropped: u64,
-    refilling: bool,
-    /// A scan has shown all there is; what else there may be is in a commit on its way.
-    until_ack: bool,
+    /// Places beyond the horizon, by the batch that put them there, that a scan under way may not see.
+    late: VecDeque<(u64, Rank)>,
+    scan: Option<Asked>,
 }
 
 #[derive(Default)]
 struct Lane {
     queues: BTreeMap<Class, Queue>,
     known: Known,
+    scan: Option<Asked>,
     /// Place in the sharing between lanes: the smallest goes first.
     pass: u64,
+}
+
+/// A scan that is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// When it was asked for: an answer to an earlier question is not taken for it.
+    pub turn: u64,
+    /// It sees at least the batches up to this one.
+    pub acked: u64,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -201,15 +210,13 @@ impl Ready {
     }
 
     /// Queues whose windows run low, so that the next claim need not wait.
-    pub fn running_low(&mut self) -> Vec<QueueKey> {
+    pub fn running_low(&self) -> Vec<QueueKey> {
         let low = self.window_max / 4;
         let mut keys = Vec::new();
-        for (lane_key, lane) in &mut self.lanes {
-            for (class, queue) in &mut lane.queues {
-                if queue.horizon.is_some_and(|horizon| horizon != NOWHERE)
-                    && queue.window.len() <= low
-                    && !queue.refilling
-                {
+        for (lane_key, lane) in &self.lanes {
+            for (class, queue) in &lane.queues {
+                let known = queue.horizon.is_some_and(|horizon| horizon != NOWHERE);
+                if known && queue.window.len() <= low && queue.scan.is_none() {
                     keys.push(QueueKey { lane: lane_key.clone(), class: class.clone() });
                 }
             }
@@ -218,13 +225,14 @@ impl Ready {
     }
 
     /// The scan that refills a queue; `None` if one is under way.
-    pub fn refill(&mut self, key: &QueueKey) -> Option<Scan> {
+    pub fn refill(&mut self, key: &QueueKey, asked: Asked) -> Option<Scan> {
         let parts = self.parts();
         let queue = self.lanes.get_mut(&key.lane)?.queues.get_mut(&key.class)?;
         let horizon = queue.horizon?;
-        if queue.until_ack || std::mem::replace(&mut queue.refilling, true) {
+        if queue.scan.is_some() {
             return None;
         }
+        queue.scan = Some(asked);
         let prefix = queue_prefix(key);
         let after = (horizon != NOWHERE).then(|| {
             let mut columns = prefix.clone();
@@ -236,20 +244,23 @@ impl Ready {
     }
 
     /// The scan that finds the queues of a lane; `None` if one is under way.
-    pub fn discover(&mut self, key: &LaneKey) -> Option<Scan> {
+    pub fn discover(&mut self, key: &LaneKey, asked: Asked) -> Option<Scan> {
         let lane = self.lanes.entry(key.clone()).or_default();
         if lane.known == Known::Discovering {
             return None;
         }
         lane.known = Known::Discovering;
+        lane.scan = Some(asked);
         let prefix = vec![Value::text(&key.namespace), Value::text(&key.lane)];
         Some(ready_scan(Range { prefix, after: None, until: None }, DISCOVER_LIMIT, None))
     }
 
-    /// Takes a page of a discovery. Answers with the next scan if queues may lie beyond it.
-    pub fn discovered(&mut self, key: &LaneKey, page: Page, acked: u64, turn: u64) -> Option<Scan> {
+    /// Takes a page of a discovery, asked for in `turn`. Answers with the next scan if queues may lie beyond it; `next` is
+    /// the turn in which that one is asked for.
+    pub fn discovered(&mut self, key: &LaneKey, page: Page, turn: u64, next: u64) -> Option<Scan> {
         let window_max = self.window_max;
-        let lane = self.lanes.entry(key.clone()).or_default();
+        let lane = self.lanes.get_mut(key)?;
+        let asked = lane.scan.filter(|asked| asked.turn == turn)?;
         let mut last: Option<(Class, Rank)> = None;
         let mut seen: BTreeMap<Class, BTreeSet<Rank>> = BTreeMap::new();
         for entry in &page.entries {
@@ -261,59 +272,58 @@ impl Ready {
         for (class, ranks) in seen {
             let cut = page.more && last.as_ref().is_some_and(|(last, _)| *last == class);
             let queue = lane.queues.entry(class).or_default();
-            queue.take_in(ranks, cut, acked, window_max);
+            queue.take_in(ranks, cut, asked.acked, window_max);
         }
         match last {
             Some((class, _)) if page.more => {
                 // Jump over the rest of the last queue to the next one.
+                lane.scan = Some(Asked { turn: next, ..asked });
                 let queue = QueueKey { lane: key.clone(), class };
                 let mut columns = queue_prefix(&queue);
                 columns.push(Value::Int(i64::MAX));
                 let after = Place { columns, key: Bytes::copy_from_slice(Uuid::max().as_bytes()) };
                 let prefix = vec![Value::text(&key.namespace), Value::text(&key.lane)];
-                Some(ready_scan(Range { prefix, after: Some(after), until: None }, DISCOVER_LIMIT, None))
+                return Some(ready_scan(Range { prefix, after: Some(after), until: None }, DISCOVER_LIMIT, None));
             }
-            None if page.more => {
-                // A page may be cut short; the next claim asks again.
-                lane.known = Known::No;
-                None
-            }
+            // A page may be cut short; the next claim asks again.
+            None if page.more => lane.known = Known::No,
             _ => {
                 lane.known = Known::Since(turn);
-                // Queues that the scan did not show are empty, unless a commit it could not see put something there.
-                for queue in lane.queues.values_mut() {
-                    if queue.horizon == Some(NOWHERE) && queue.window.is_empty() && queue.dropped <= acked {
-                        queue.horizon = None;
-                    }
+                // Queues that the scan did not show hold nothing but what commits on their way have put there.
+                for queue in lane.queues.values_mut().filter(|queue| queue.horizon == Some(NOWHERE)) {
+                    queue.take_in(BTreeSet::new(), false, asked.acked, window_max);
                 }
                 lane.queues.retain(|_, queue| !queue.window.is_empty() || queue.horizon.is_some());
-                None
             }
         }
+        lane.scan = None;
+        None
     }
 
-    pub fn refilled(&mut self, key: &QueueKey, page: Page, acked: u64, cache: &Cache) {
+    /// Takes the answer to a refill that was asked for in `turn`.
+    pub fn refilled(&mut self, key: &QueueKey, page: Page, turn: u64, cache: &Cache) {
         let window_max = self.window_max;
         let Some(lane) = self.lanes.get_mut(&key.lane) else { return };
         let Some(queue) = lane.queues.get_mut(&key.class) else { return };
-        queue.refilling = false;
+        let Some(asked) = queue.scan.filter(|asked| asked.turn == turn) else { return };
+        queue.scan = None;
         let ranks: BTreeSet<Rank> =
             page.entries.iter().filter_map(|entry| read_place(&entry.place)).map(|(_, rank)| rank).collect();
-        queue.take_in(ranks, page.more, acked, window_max);
+        queue.take_in(ranks, page.more, asked.acked, window_max);
+        if queue.window.is_empty() && queue.horizon.is_none() {
+            lane.queues.remove(&key.class);
+        }
         for entry in &page.entries {
             if let Some(Record::Execution(execution)) = entry.key().as_ref().and_then(|key| cache.record(key)) {
                 let bytes = u64::from(execution.hot.input_bytes.unwrap_or(0));
                 self.input_mean = Some((self.input_mean.unwrap_or(bytes) * 15 + bytes) / 16);
             }
         }
-        if lane.queues.get(&key.class).is_some_and(|queue| queue.window.is_empty() && queue.horizon.is_none()) {
-            lane.queues.remove(&key.class);
-        }
     }
 
     pub fn refill_failed(&mut self, key: &QueueKey) {
         if let Some(queue) = self.lanes.get_mut(&key.lane).and_then(|lane| lane.queues.get_mut(&key.class)) {
-            queue.refilling = false;
+            queue.scan = None;
         }
     }
 
@@ -329,19 +339,17 @@ impl Ready {
         self.lanes.clear();
     }
 
-    /// Batches up to `acked` are visible to scans now. Answers the lanes that are worth another look for it.
-    pub fn acknowledged(&mut self) -> Vec<LaneKey> {
-        let mut lanes = Vec::new();
-        for (key, lane) in &mut self.lanes {
-            let mut waits = false;
+    /// Scans that begin from now on see the batches up to `acked`.
+    pub fn acknowledged(&mut self, acked: u64) {
+        for lane in self.lanes.values_mut() {
+            let discovering = lane.scan.map_or(acked, |asked| asked.acked);
             for queue in lane.queues.values_mut() {
-                waits |= std::mem::take(&mut queue.until_ack);
-            }
-            if waits {
-                lanes.push(key.clone());
+                let seen = queue.scan.map_or(acked, |asked| asked.acked).min(discovering);
+                while queue.late.front().is_some_and(|(batch, _)| *batch <= seen) {
+                    queue.late.pop_front();
+                }
             }
         }
-        lanes
     }
 
     /// Lanes that got work since this was last asked.
@@ -397,7 +405,7 @@ impl Queue {
 
     fn push(&mut self, rank: Rank, batch: u64, window_max: usize) {
         if self.horizon.is_some_and(|horizon| rank > horizon) {
-            self.dropped = batch;
+            self.late.push_back((batch, rank));
             return;
         }
         self.window.insert(rank);
@@ -406,28 +414,28 @@ impl Queue {
 
     /// Keeps the window within its bound; what is cut lies beyond the horizon.
     fn cut(&mut self, batch: u64, window_max: usize) {
-        while self.window.len() > window_max {
-            self.window.pop_last();
+        while self.window.len() > window_max
+            && let Some(rank) = self.window.pop_last()
+        {
+            self.late.push_back((batch, rank));
             self.horizon = self.window.last().copied();
-            self.dropped = self.dropped.max(batch);
         }
     }
 
-    /// Joins what a scan showed; with `more` there is something behind its last entry.
+    /// Joins what a scan showed that saw the batches up to `acked`; with `more` there is something behind its last entry.
     fn take_in(&mut self, ranks: BTreeSet<Rank>, more: bool, acked: u64, window_max: usize) {
-        let before = self.horizon;
-        let reached = ranks.last().copied().max(before);
+        let reached = ranks.last().copied().max(self.horizon);
+        self.horizon = if more { reached.or(Some(NOWHERE)) } else { None };
         self.window.extend(ranks);
-        self.horizon = match before {
-            _ if more => reached.or(Some(NOWHERE)),
-            // The scan saw the end, but not what commits on their way have put beyond the old horizon.
-            Some(_) if self.dropped > acked => {
-                self.until_ack = true;
-                reached
-            }
-            _ => None,
-        };
-        self.cut(0, window_max);
+        let horizon = self.horizon;
+        let near = |rank: &Rank| horizon.is_none_or(|horizon| *rank <= horizon);
+        self.window
+            .extend(self.late.iter().filter(|(batch, rank)| *batch > acked && near(rank)).map(|(_, rank)| *rank));
+        if horizon.is_none() {
+            self.late.clear();
+        }
+        let newest = self.late.back().map_or(acked + 1, |(batch, _)| *batch).max(acked + 1);
+        self.cut(newest, window_max);
     }
 }
 

@@ -35,6 +35,47 @@ async fn sd_9_the_order_holds_over_many_refills() {
     assert!(priorities.is_sorted_by(|one, other| one >= other), "{priorities:?}");
 }
 
+/// Submissions land beyond the window while scans are under way: none may be forgotten.
+#[tokio::test(start_paused = true)]
+async fn sd_16_nothing_is_forgotten_while_queues_are_filled_and_emptied_together() {
+    let config = Config { window: 8, ..Config::default() };
+    let kit = open_with(1, config).await;
+    let producers = (0..4).map(|_| {
+        let client = kit.client.clone();
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let items = (0..10).map(|_| Submission::new("mail").input(vec![7; 10])).collect();
+                assert!(client.submit_batch(items).await.iter().all(Result::is_ok));
+            }
+        })
+    });
+    let workers = (0..4).map(|n| {
+        let client = kit.client.clone();
+        tokio::spawn(async move {
+            let mut done = 0;
+            loop {
+                let claim = Claim::new("w", format!("w{n}")).max(3).wait_ms(2_000);
+                let reply = client.claim(claim).await.unwrap();
+                if reply.executions.is_empty() {
+                    return done;
+                }
+                done += reply.executions.len();
+                let all = reply.executions.iter().map(Completion::of).collect();
+                assert!(client.complete_batch(all).await.iter().all(Result::is_ok));
+            }
+        })
+    });
+    let (producers, workers): (Vec<_>, Vec<_>) = (producers.collect(), workers.collect());
+    for producer in producers {
+        producer.await.unwrap();
+    }
+    let mut done = 0;
+    for worker in workers {
+        done += worker.await.unwrap();
+    }
+    assert_eq!(done, 2000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn sd_15_work_that_cannot_match_does_not_hold_up_what_can() {
     let kit = open().await;
