@@ -73,6 +73,9 @@ mod tests {
     #[test]
     fn a_value_out_of_range_is_refused() {
         let options = Options { payload: Some(7), ..Options::default() };
-        assert_eq!(options.check(Scenario::Floor).unwrap_err().to_string(), "`--payload` is 7, allowed are 8 to 1048576");
+        assert_eq!(
+            options.check(Scenario::Floor).unwrap_err().to_string(),
+            "`--payload` is 7, allowed are 8 to 1048576"
+        );
     }
 }

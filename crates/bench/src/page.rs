@@ -89,8 +89,12 @@ fn section(page: &mut String, report: &Report) {
         ("10,000 queued", report.backlog.map(|backlog| backlog.small_per_s)),
         ("large queue", report.backlog.map(|backlog| backlog.large_per_s)),
     ];
-    let times =
-        [("floor commit", report.floor_commit_ms), ("p50", report.p50_ms), ("p95", report.p95_ms), ("p99", report.p99_ms)];
+    let times = [
+        ("floor commit", report.floor_commit_ms),
+        ("p50", report.p50_ms),
+        ("p95", report.p95_ms),
+        ("p99", report.p99_ms),
+    ];
     bars(page, "executions per second", &rates);
     bars(page, "milliseconds", &times);
     facts(page, report);

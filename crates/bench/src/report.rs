@@ -150,12 +150,6 @@ pub(crate) fn quantile(sorted: &[f64], q: f64) -> f64 {
     sorted.get((last as f64 * q).round() as usize).copied().unwrap_or(0.0)
 }
 
-pub(crate) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    quantile(&sorted, 0.5)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +161,5 @@ mod tests {
         assert_eq!(quantile(&sorted, 0.99), 100.0);
         assert_eq!(quantile(&sorted, 1.0), 101.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
     }
 }

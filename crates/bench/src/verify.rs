@@ -24,7 +24,8 @@ impl Seen {
 
     /// Notes that a worker got this execution, for the first time; answers its number.
     pub fn claimed(&self, work: &Claimed) -> Result<u64> {
-        let input = work.input.as_ref().with_context(|| format!("check failed: `{}` came without its input", work.id))?;
+        let input =
+            work.input.as_ref().with_context(|| format!("check failed: `{}` came without its input", work.id))?;
         let number = input.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
         let number = number.with_context(|| format!("check failed: `{}` came with a cut input", work.id))?;
         let word = self.bits.get((number / 64) as usize);

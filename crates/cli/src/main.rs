@@ -12,6 +12,9 @@ mod version;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Durable executions on an embedded store.
 #[derive(Parser)]
 #[command(name = "weft", version, before_help = "example: weft demo", arg_required_else_help = true)]

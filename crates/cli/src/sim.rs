@@ -45,13 +45,18 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     let seeds = args.seeds.unwrap_or(if args.seconds.is_some() { u64::MAX } else { 100 });
     let bars = draws_progress().then(|| Bars::new(colour));
     let begun = Instant::now();
+    // With a time limit alone the bar counts seconds, otherwise seeds.
+    let timed = args.seconds.filter(|_| args.seeds.is_none() && args.seed.is_none());
     if let Some(bars) = &bars {
-        bars.begin("simulating", if args.seed.is_some() { 1 } else { args.seeds.unwrap_or(100) });
+        bars.begin("simulating", timed.unwrap_or(if args.seed.is_some() { 1 } else { seeds }));
     }
+    let mut told = 0;
     let mut progress = |_: &weft_sim::SeedReport| {
+        let reached = if timed.is_some() { begun.elapsed().as_secs() } else { told + 1 };
         if let Some(bars) = &bars {
-            bars.advance(1);
+            bars.advance(reached - told);
         }
+        told = reached;
     };
     let mut options = Options::new(scenario);
     options.seeds = seeds;

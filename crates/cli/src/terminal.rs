@@ -1,10 +1,12 @@
 //! What people see: colours, tables, lines. Data goes to stdout, talk to stderr.
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 use weft_bench::Watch;
+use weft_bench::page::readable;
 
 /// Paints text, or leaves it as it is.
 #[derive(Clone, Copy)]
@@ -114,14 +116,14 @@ pub struct Bars {
 impl Bars {
     pub fn new(colour: Colour) -> Self {
         let template = match colour.err.0 {
-            true => "{msg:28} {bar:32.cyan} {percent:>3} %  {per_sec:>14}  {elapsed}",
-            false => "{msg:28} {bar:32} {percent:>3} %  {per_sec:>14}  {elapsed}",
+            true => "{msg:28} {bar:32.cyan} {percent:>3} %  {rate:>11}  {elapsed}",
+            false => "{msg:28} {bar:32} {percent:>3} %  {rate:>11}  {elapsed}",
         };
         let style = |template| ProgressStyle::with_template(template).expect("terminal: the template is well formed");
         Self {
             multi: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)),
             current: Mutex::new(None),
-            bar_style: style(template).progress_chars("█▓░"),
+            bar_style: style(template).progress_chars("█▓░").with_key("rate", rate),
             spinner_style: style("{msg:28} …"),
         }
     }
@@ -129,6 +131,11 @@ impl Bars {
     fn current(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
         self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+fn rate(state: &ProgressState, to: &mut dyn fmt::Write) {
+    // A bar whose line cannot be written is drawn without it.
+    let _ = write!(to, "{}/s", readable(state.per_sec().round()));
 }
 
 impl Watch for Bars {

@@ -9,7 +9,7 @@ use crate::reads::{self, Counts, ExecutionView, HistoryEntry, ListFilter, ListPa
 use crate::request::*;
 use crate::runtime;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use weft_core::command::{self, Call, Command, Principal, When};
@@ -18,8 +18,10 @@ use weft_core::limits;
 use weft_core::record::Attempt;
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, Renewed, Reply, Submitted};
+use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
 use weft_core::{ExecutionId, PartitionId, Time};
+use weft_store::{Range, Scan, Target};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
 #[derive(Clone)]
@@ -126,7 +128,13 @@ impl Client {
     async fn claim_now(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
         let single = self.shared.partitions.len() == 1;
         let mut total = ClaimReply::default();
-        for partition in self.shared.claim_order(spec) {
+        let held = self.partitions_of_claim(spec).await?;
+        let others = self.shared.claim_order(spec).into_iter().filter(|partition| !held.contains(partition));
+        for (at, partition) in held.iter().copied().chain(others).enumerate() {
+            // A repeat gets what the first call took, wherever that is, and nothing else.
+            if at == held.len() && !total.executions.is_empty() {
+                break;
+            }
             let seat = Seat::new();
             let wait = if single { wait_ms } else { 0 };
             let job = ClaimJob::new(spec.clone(), max - total.executions.len(), seat.clone(), wait == 0);
@@ -148,6 +156,30 @@ impl Client {
             }
         }
         Ok(total)
+    }
+
+    /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
+    async fn partitions_of_claim(&self, spec: &ClaimSpec) -> Result<BTreeSet<PartitionId>, Rejection> {
+        let mut held = BTreeSet::new();
+        let Some(reference) = spec.claim_ref.filter(|_| self.shared.partitions.len() > 1) else { return Ok(held) };
+        let mut after = None;
+        loop {
+            let range = Range { prefix: vec![Value::bytes(&reference)], after, until: None };
+            let scan = Scan {
+                target: Target::Index(IndexId::ByClaim),
+                ranges: vec![range],
+                limit: limits::CLAIM_MAX,
+                descending: false,
+                parts: None,
+            };
+            let pages = self.shared.store.scan(None, scan).await.map_err(reads::unavailable)?;
+            let Some(page) = pages.into_iter().next() else { return Ok(held) };
+            held.extend(page.entries.iter().map(|entry| entry.partition));
+            match page.entries.into_iter().last().filter(|_| page.more) {
+                Some(last) => after = Some(last.place),
+                None => return Ok(held),
+            }
+        }
     }
 
     /// Waits in every partition at once; the first that has work serves it.

@@ -1,6 +1,9 @@
 //! What the engine needs of the world: a clock, sleep, tasks, entropy. They come in as a value, so that the simulator
 //! runs the very same engine on virtual time.
 
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -60,8 +63,18 @@ impl Runtime for TokioRuntime {
     }
 
     fn random(&self) -> u64 {
-        getrandom::u64().expect("runtime: the operating system gives entropy")
+        thread_local! {
+            static SOURCE: RefCell<ChaCha8Rng> = RefCell::new(seeded());
+        }
+        SOURCE.with_borrow_mut(Rng::next_u64)
     }
+}
+
+/// A stream of its own for each thread, begun by the operating system: asking it for every id costs a call into the kernel.
+fn seeded() -> ChaCha8Rng {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).expect("runtime: the operating system gives entropy");
+    ChaCha8Rng::from_seed(seed)
 }
 
 /// Waits for `future` at most `ms`; `None` if the time ran out first.

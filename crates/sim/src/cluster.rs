@@ -326,7 +326,7 @@ pub async fn chaos(cluster: Arc<Cluster>, settings: Settings) {
         }
         let index = dice.below(cluster.size() as u64) as usize;
         let crashes = pause == 0 || (crash > 0 && dice.chance(600));
-        let down_ms = dice.weighted(&[(3, 500), (2, 5_000), (1, 20_000)]);
+        let down_ms = dice.weighted(&[(5, 500), (2, 4_000), (1, 15_000)]);
         let down_ms = dice.between(1, down_ms);
         if !cluster.is_up(index) {
             continue;

@@ -249,8 +249,8 @@ impl Settings {
             let (on, value) = (dice.chance(chance), dice.between(least, most));
             if on && scenario.has(trouble) { value } else { 0 }
         };
-        let (chance, most) = if often { (1000, 12_000) } else { (400, 60_000) };
-        self.crash_every_ms = draw(Trouble::Nodes, chance, 1_000, most);
+        let (chance, most) = if often { (1000, 15_000) } else { (400, 60_000) };
+        self.crash_every_ms = draw(Trouble::Nodes, chance, 4_000, most);
         self.pause_every_ms = draw(Trouble::Nodes, chance / 2, 2_000, most);
         self.skew_ms = draw(Trouble::Clocks, 500, 1, 600_000);
         self.drift_permille = draw(Trouble::Clocks, 300, 1, 50);

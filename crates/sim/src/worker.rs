@@ -81,8 +81,8 @@ impl Worker {
         while !self.caller.outside.is_stopped() {
             let wait_ms = self.caller.dice.between(1_000, 20_000);
             let claim = self.request(8, wait_ms, 30_000);
-            let note = self.caller.note("claim");
-            for work in self.claim_once(note, claim).await.unwrap_or_default() {
+            let mut note = self.caller.note("claim");
+            for work in self.claim_once(&mut note, claim).await.unwrap_or_default() {
                 self.complete(&work, false).await;
             }
         }
@@ -110,15 +110,15 @@ impl Worker {
         let wait_ms = if dice.chance(700) { dice.between(100, 8_000) } else { 0 };
         let (named, repeats) = (dice.chance(400), dice.chance(300));
         let mut claim = self.request(max, wait_ms, lease_ms);
-        let note = self.caller.note("claim");
+        let mut note = self.caller.note("claim");
         if !named {
-            return self.claim_once(note, claim).await.unwrap_or_default();
+            return self.claim_once(&mut note, claim).await.unwrap_or_default();
         }
         claim.request_id = Some(format!("claim {}", note.token).into_bytes().into());
         for _ in 0..3 {
-            if let Some(first) = self.claim_once(note.clone(), claim.clone()).await {
-                if repeats && !first.is_empty() {
-                    self.claim_again(&note, claim, &first).await;
+            if let Some(first) = self.claim_once(&mut note, claim.clone()).await {
+                if repeats && !first.is_empty() && !note.uncertain {
+                    self.claim_again(note, claim, &first).await;
                 }
                 return first;
             }
@@ -126,14 +126,17 @@ impl Worker {
         Vec::new()
     }
 
-    /// The same claim once more, although its reply has arrived.
-    async fn claim_again(&mut self, note: &Note, claim: Claim, first: &[Claimed]) {
-        if let Some(again) = self.claim_once(note.clone(), claim).await {
+    /// The same claim once more, although its reply has arrived; now and then at another node.
+    async fn claim_again(&mut self, mut note: Note, claim: Claim, first: &[Claimed]) {
+        if self.caller.dice.chance(400) {
+            self.caller.switch_node();
+        }
+        if let Some(again) = self.claim_once(&mut note, claim).await.filter(|_| !note.uncertain) {
             self.caller.outside.cluster.judge.lock().claim_repeated(first, &again);
         }
     }
 
-    async fn claim_once(&mut self, mut note: Note, claim: Claim) -> Option<Vec<Claimed>> {
+    async fn claim_once(&mut self, note: &mut Note, claim: Claim) -> Option<Vec<Claimed>> {
         let outside = self.caller.outside.clone();
         let wait_ms = claim.wait_ms;
         let judge = outside.cluster.judge.clone();
@@ -142,7 +145,7 @@ impl Worker {
         });
         let answer = self
             .caller
-            .send(&mut note, wait_ms, |client: Client| {
+            .send(note, wait_ms, |client: Client| {
                 let claim = claim.clone();
                 Box::pin(async move { client.claim(claim).await.map(|reply| Ack::Claimed(reply.executions)) })
             })

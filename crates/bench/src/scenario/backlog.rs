@@ -67,7 +67,6 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     Ok(report)
 }
 
-
 impl Side {
     async fn fill(target: &impl Target, load: &Load, queued: u64) -> Result<Self> {
         let bed = target.open().await?;

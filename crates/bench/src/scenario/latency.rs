@@ -4,7 +4,7 @@
 use crate::load::{Load, NAMESPACE};
 use crate::options::Options;
 use crate::process;
-use crate::report::{Report, median, quantile, rounded};
+use crate::report::{Report, quantile, rounded};
 use crate::target::Target;
 use crate::verify::{self, Seen, result_of};
 use crate::watch::{Silent, Watch};
@@ -39,12 +39,12 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     let (done, mut worked) = mpsc::unbounded_channel();
     let worker = tokio::spawn(work(client.clone(), seen.clone(), rounds, done));
     let before = bed.engine.stats();
-    let (mut times_ms, mut floor_ms) = (Vec::new(), Vec::new());
+    let (mut times_ms, mut floor_commit_ms) = (Vec::new(), f64::INFINITY);
     let mut ids = Vec::new();
     watch.begin("latency", rounds);
     for number in 0..rounds {
         if number % BLOCK == 0 {
-            floor_ms.push(target.floor(0, load.payload)?.commit_ms);
+            floor_commit_ms = floor_commit_ms.min(target.floor(0, load.payload)?.commit_ms);
         }
         tokio::time::sleep(PAUSE).await;
         let begun = Instant::now();
@@ -62,7 +62,6 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     bed.close().await;
 
     times_ms.sort_by(f64::total_cmp);
-    let floor_commit_ms = median(&floor_ms);
     let mut report = Report::new("latency", target);
     report.n = Some(rounds);
     report.workers = Some(1);

@@ -101,13 +101,7 @@ async fn halves(target: &impl Target, load: &Load, n: u64, best: &mut Best) -> R
     Ok(())
 }
 
-async fn check(
-    client: &weft_engine::Client,
-    load: &Load,
-    n: u64,
-    seen: &Seen,
-    ids: load::Ids,
-) -> Result<()> {
+async fn check(client: &weft_engine::Client, load: &Load, n: u64, seen: &Seen, ids: load::Ids) -> Result<()> {
     load.watch.begin("checking", 0);
     anyhow::ensure!(seen.count() == n, "check failed: workers got {} executions of {n}", seen.count());
     anyhow::ensure!(ids.len() as u64 == n, "check failed: {} submissions were acknowledged of {n}", ids.len());

@@ -60,12 +60,7 @@ impl Scenario {
 }
 
 /// Measures one scenario. An error is a failed check, or a store that could not be opened.
-pub async fn run(
-    scenario: Scenario,
-    target: &impl Target,
-    options: &Options,
-    watch: Arc<dyn Watch>,
-) -> Result<Report> {
+pub async fn run(scenario: Scenario, target: &impl Target, options: &Options, watch: Arc<dyn Watch>) -> Result<Report> {
     options.check(scenario)?;
     match scenario {
         Scenario::Floor => floor::run(target, options, &*watch),

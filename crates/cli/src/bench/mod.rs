@@ -125,7 +125,9 @@ fn check(args: &Args, options: &Options) {
             (set || options.seconds.is_some())
                 .then(|| "`all` takes every scenario with its defaults; set options on one scenario".to_owned())
         }
-        one => one.scenarios().iter().find_map(|scenario| options.check(*scenario).err()).map(|error| error.to_string()),
+        one => {
+            one.scenarios().iter().find_map(|scenario| options.check(*scenario).err()).map(|error| error.to_string())
+        }
     };
     if let Some(problem) = problem {
         let mut weft = crate::Weft::command();
@@ -150,11 +152,13 @@ async fn measure(
 
 /// The same fields as the JSON, without those that do not apply.
 fn table(report: &Report, colour: Colour) -> Result<String> {
-    let mut table = Table::new(&[report.scenario, ""]);
+    let mut table = Table::new(&["figure", "value"]);
     let serde_json::Value::Object(fields) = serde_json::to_value(report)? else {
         anyhow::bail!("a report is an object");
     };
-    for (name, value) in Report::FIELDS.iter().filter_map(|name| Some((*name, fields.get(*name)?))) {
+    let told_above = ["scenario", "store", "durability"];
+    let shown = Report::FIELDS.iter().filter(|name| !told_above.contains(name));
+    for (name, value) in shown.filter_map(|name| Some((*name, fields.get(*name)?))) {
         let text = match value {
             serde_json::Value::Null => continue,
             serde_json::Value::String(text) => text.clone(),
@@ -163,7 +167,8 @@ fn table(report: &Report, colour: Colour) -> Result<String> {
         };
         table.row(vec![name.to_owned(), text]);
     }
-    Ok(format!("{}\n", table.render(colour.out)))
+    let title = colour.out.bold(&format!("{} on {}", report.scenario, report.store));
+    Ok(format!("{title}: {}\n{}\n", report.durability, table.render(colour.out)))
 }
 
 fn write_report(dir: &Path, reports: &[Report]) -> Result<()> {

@@ -25,7 +25,17 @@ const ENDS: [PublicState; 4] =
 /// Reads every execution back; fails if one of them did not end as its kind must.
 pub async fn table(client: &Client, plan: &Plan, executions: &[(Kind, ExecutionId)]) -> Result<Table> {
     let heading = [
-        "kind", "submitted", "completed", "failed", "cancelled", "expired", "attempts", "retries", "reclaims", "p50", "p95",
+        "kind",
+        "submitted",
+        "completed",
+        "failed",
+        "cancelled",
+        "expired",
+        "attempts",
+        "retries",
+        "reclaims",
+        "p50",
+        "p95",
     ];
     let mut table = Table::new(&heading);
     for kind in Kind::ALL {

@@ -11,9 +11,7 @@ use weft_core::error::{Class, Rejection};
 use weft_core::record::attempt::AttemptKind;
 use weft_core::record::execution::AfterFailure;
 use weft_core::reply::{Children, Claimed};
-use weft_engine::{
-    Cancellation, Claim, Client, Completion, Failing, Notice, Progressing, Submission, Waiting,
-};
+use weft_engine::{Cancellation, Claim, Client, Completion, Failing, Notice, Progressing, Submission, Waiting};
 
 const CLAIM_WAIT_MS: u64 = 10_000;
 const LEASE_MS: u64 = 10_000;
@@ -146,7 +144,10 @@ async fn encode(client: Client, board: Arc<Board>) -> Result<()> {
     board.note(Kind::Encode, "encoder-1 is killed; nobody renews its lease");
     let work = next(&client, claim("encoder-2").lease_ms(LEASE_MS)).await?;
     let attempt = work.attempt + 1;
-    board.note(Kind::Encode, format!("encoder-2 takes over: the lease ran out, attempt {attempt} ({})", work.attempt_kind.name()));
+    board.note(
+        Kind::Encode,
+        format!("encoder-2 takes over: the lease ran out, attempt {attempt} ({})", work.attempt_kind.name()),
+    );
     tokio::time::sleep(ENCODER_LIVES).await;
     complete(&client, &work, "encoded").await.context("the encoder could not complete")?;
     std::future::pending().await

@@ -2,17 +2,38 @@ use crate::process::{stdout, text, weft};
 use serde_json::Value;
 
 const FIELDS: [&str; 25] = [
-    "scenario", "store", "durability", "version", "n", "workers", "nodes", "remote", "throughput_per_s", "submit_per_s",
-    "drain_per_s", "p50_ms", "p95_ms", "p99_ms", "floor_per_s", "floor_commit_ms", "ratio_to_floor", "commits",
-    "batch_mean", "conflicts", "store_calls", "store_bytes_written", "rss_mb", "cpu_s", "checks",
+    "scenario",
+    "store",
+    "durability",
+    "version",
+    "n",
+    "workers",
+    "nodes",
+    "remote",
+    "throughput_per_s",
+    "submit_per_s",
+    "drain_per_s",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+    "floor_per_s",
+    "floor_commit_ms",
+    "ratio_to_floor",
+    "commits",
+    "batch_mean",
+    "conflicts",
+    "store_calls",
+    "store_bytes_written",
+    "rss_mb",
+    "cpu_s",
+    "checks",
 ];
 
 /// Runs a scenario and answers its one object, which has every field of the spec, in its order.
 fn measure(args: &[&str]) -> Value {
     let printed = stdout(&weft(&[&["bench"], args, &["--json"]].concat()));
     let json: Value = serde_json::from_str(&printed).unwrap();
-    let places: Vec<usize> =
-        FIELDS.iter().map(|field| printed.find(&format!("\"{field}\":")).expect(field)).collect();
+    let places: Vec<usize> = FIELDS.iter().map(|field| printed.find(&format!("\"{field}\":")).expect(field)).collect();
     assert!(places.is_sorted(), "{printed}");
     assert_eq!(json["checks"], "ok");
     assert_eq!(json["store"], "sqlite");

@@ -1,7 +1,8 @@
 //! Records in memory. A guess that commits verify, never the truth; bounded in bytes.
 
 use lru::LruCache;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasherDefault, Hasher};
 use weft_core::CommitId;
 use weft_core::codec::DecodeError;
 use weft_core::record::{Key, Record};
@@ -9,11 +10,58 @@ use weft_core::schema::PartMask;
 use weft_core::tx::Lookup;
 use weft_store::Found;
 
-/// A hasher without a random seed, so that a run can be repeated.
-type Fixed = BuildHasherDefault<DefaultHasher>;
+/// A hasher without a random seed, so that a run can be repeated. Keys are made of the engine's own ids and of digests:
+/// nobody outside can choose them to collide.
+type Fixed = BuildHasherDefault<Mixer>;
+
+/// Folds each word in by a multiplication with a large odd number.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Mixer {
+    fn mix(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u8(&mut self, number: u8) {
+        self.mix(u64::from(number));
+    }
+
+    fn write_u16(&mut self, number: u16) {
+        self.mix(u64::from(number));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.mix(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.mix(number);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.mix(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
 
 pub struct Cache {
     entries: LruCache<Key, Entry, Fixed>,
+    /// Dropped since the open batch began, which may rest on them.
+    gone: BTreeSet<Key>,
     weight: usize,
     weight_max: usize,
 }
@@ -35,7 +83,12 @@ enum What {
 
 impl Cache {
     pub fn new(weight_max: usize) -> Self {
-        Self { entries: LruCache::unbounded_with_hasher(Fixed::default()), weight: 0, weight_max }
+        Self {
+            entries: LruCache::unbounded_with_hasher(Fixed::default()),
+            gone: BTreeSet::new(),
+            weight: 0,
+            weight_max,
+        }
     }
 
     pub fn get(&self, key: &Key) -> Lookup<'_> {
@@ -59,9 +112,22 @@ impl Cache {
         self.entries.peek(key).is_some_and(|entry| entry.turn < turn)
     }
 
-    /// Read or written when `stamp` foreign changes were known, or absent from the cache.
-    pub fn is_current(&self, key: &Key, stamp: u64) -> bool {
-        self.entries.peek(key).is_none_or(|entry| entry.stamp == stamp)
+    /// What a batch saw, `seen`, is still what is known, and was read or written when `stamp` foreign changes were
+    /// known. A record that was never looked up counts too: the commit that makes it is the first to know it.
+    pub fn is_current(&self, key: &Key, seen: Option<CommitId>, stamp: u64) -> bool {
+        match self.entries.peek(key) {
+            None => !self.gone.contains(key),
+            Some(Entry { what: What::Present(_, revision), stamp: known, .. }) => {
+                seen == Some(*revision) && *known == stamp
+            }
+            Some(Entry { what: What::Absent, stamp: known, .. }) => seen.is_none() && *known == stamp,
+            Some(Entry { what: What::Damaged(_), .. }) => false,
+        }
+    }
+
+    /// A batch has been sent: what went before no longer concerns the next.
+    pub fn begin_batch(&mut self) {
+        self.gone.clear();
     }
 
     /// Takes a record as one of our commits left it; `None` if it was deleted.
@@ -115,6 +181,7 @@ impl Cache {
     pub fn remove(&mut self, key: &Key) {
         if let Some(old) = self.entries.pop(key) {
             self.weight -= old.weight;
+            self.gone.insert(*key);
         }
     }
 
@@ -123,7 +190,10 @@ impl Cache {
     pub fn trim(&mut self) {
         while self.weight > self.weight_max && self.entries.len() > 1 {
             match self.entries.pop_lru() {
-                Some((_, old)) => self.weight -= old.weight,
+                Some((key, old)) => {
+                    self.weight -= old.weight;
+                    self.gone.insert(key);
+                }
                 None => return,
             }
         }

@@ -159,8 +159,14 @@ impl Claims {
     }
 
     /// A claim whose commit did not happen waits again, in front of others that came later.
-    pub fn give_back(&mut self, served: Served) {
+    pub fn give_back(&mut self, mut served: Served) {
         served.waiter.job.seat.release();
+        if served.waiter.job.spec.claim_ref.is_some() {
+            // It may have been handed leases that it holds already: it looks them up again and takes no other.
+            served.waiter.looked_up = false;
+            self.behind.push(served.waiter);
+            return;
+        }
         let tokens = served.waiter.job.spec.capabilities.len();
         let first = self.waiting.range((tokens, 0)..=(tokens, u64::MAX)).next().map(|(place, _)| place.1);
         let place = (tokens, first.unwrap_or(self.next).saturating_sub(1));
@@ -207,7 +213,8 @@ impl Partition {
             ranges: vec![Range { prefix, after: None, until: None }],
             limit: limits::CLAIM_MAX * usize::from(self.node.description.partitions.max(1)),
             descending: false,
-            parts: None,
+            // With the records: an entry without one makes the cache forget it, and nothing could be handed out.
+            parts: Some(schema::LIGHT.with(PartMask::of(schema::INPUT)).with(PartMask::of(schema::CHECKPOINT))),
         };
         self.push_scan(ScanTag::ByClaim(reference), scan);
     }

@@ -93,16 +93,17 @@ impl Partition {
         self.children.clear();
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
+            self.cache.begin_batch();
             self.answer_all(open.done, open.served);
             return !self.queue.is_empty();
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
-        let keys: Vec<Key> = open.overlay.touched().copied().collect();
-        let fast = keys.iter().all(|key| self.cache.is_current(key, self.foreign));
         let notices = self.leases_before(&open.overlay);
         let children = open.overlay.new_children().clone();
         self.node.counters.commands.add(open.done.len() as u64);
-        let (batch, records) = open.overlay.seal(id, self.head.position, fast, self.now);
+        let (mut batch, records) = open.overlay.seal(id, self.head.position, false, self.now);
+        batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
+        self.cache.begin_batch();
         let mut due: BTreeMap<Timer, Time> = BTreeMap::new();
         for added in batch.writes.iter().flat_map(|write| &write.due_add) {
             due.entry(added.timer).and_modify(|at| *at = (*at).min(added.at)).or_insert(added.at);

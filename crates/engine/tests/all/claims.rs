@@ -1,6 +1,7 @@
 use crate::kit::*;
 use weft_core::ExecutionId;
 use weft_engine::{Claim, Completion, Config, Submission};
+use weft_store::faulty::Faults;
 
 #[tokio::test(start_paused = true)]
 async fn sd_9_priority_then_time_then_id() {
@@ -39,9 +40,11 @@ async fn sd_9_the_order_holds_over_many_refills() {
 #[tokio::test(start_paused = true)]
 async fn sd_16_nothing_is_forgotten_while_queues_are_filled_and_emptied_together() {
     let config = Config { window: 8, ..Config::default() };
-    let kit = open_with(1, config).await;
+    let slow = Faults { before_ms: (0, 4), after_ms: (0, 4), ..Faults::default() };
+    let (_store, _faulty, engine) = open_faulty(slow, config).await;
+    let shop = engine.client("shop").unwrap();
     let producers = (0..4).map(|_| {
-        let client = kit.client.clone();
+        let client = shop.clone();
         tokio::spawn(async move {
             for _ in 0..50 {
                 let items = (0..10).map(|_| Submission::new("mail").input(vec![7; 10])).collect();
@@ -50,7 +53,7 @@ async fn sd_16_nothing_is_forgotten_while_queues_are_filled_and_emptied_together
         })
     });
     let workers = (0..4).map(|n| {
-        let client = kit.client.clone();
+        let client = shop.clone();
         tokio::spawn(async move {
             let mut done = 0;
             loop {

@@ -1,7 +1,10 @@
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use weft_core::Time;
-use weft_engine::{Claim, Client, Config, Engine, Submission};
-use weft_store::MemoryStore;
+use weft_engine::{Claim, Client, Config, Engine, Submission, TokioRuntime};
+use weft_store::faulty::{Faults, Sleeper};
+use weft_store::{Faulty, MemoryStore};
 
 /// A memory store whose clock is tokio's, which tests pause.
 pub fn memory(partitions: u16) -> MemoryStore {
@@ -50,4 +53,27 @@ pub fn worker() -> Claim {
 
 pub async fn pass(ms: u64) {
     tokio::time::advance(std::time::Duration::from_millis(ms)).await;
+}
+
+/// Faults on tokio's clock.
+struct Tokio;
+
+impl Sleeper for Tokio {
+    fn sleep(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(std::time::Duration::from_millis(ms)))
+    }
+
+    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        tokio::spawn(task);
+    }
+}
+
+/// An engine on a memory store behind faults that begin once it is open.
+pub async fn open_faulty(faults: Faults, config: Config) -> (MemoryStore, Arc<Faulty<MemoryStore>>, Engine) {
+    let store = memory(1);
+    let faulty = Arc::new(Faulty::new(Arc::new(store.clone()), Faults::default(), 7, Arc::new(Tokio)));
+    let runtime = Arc::new(TokioRuntime::current());
+    let engine = Engine::open_on(faulty.clone(), config, runtime).await.expect("the store opens");
+    faulty.set_faults(faults);
+    (store, faulty, engine)
 }

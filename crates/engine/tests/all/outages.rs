@@ -1,32 +1,7 @@
 use crate::kit::*;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Completion, Config, Engine, Submission, TokioRuntime};
-use weft_store::faulty::{Faults, Sleeper};
-use weft_store::{Faulty, MemoryStore};
-
-struct Tokio;
-
-impl Sleeper for Tokio {
-    fn sleep(&self, ms: u64) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(tokio::time::sleep(std::time::Duration::from_millis(ms)))
-    }
-
-    fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        tokio::spawn(task);
-    }
-}
-
-async fn open_faulty(faults: Faults) -> (MemoryStore, Arc<Faulty<MemoryStore>>, Engine) {
-    let store = memory(1);
-    let faulty = Arc::new(Faulty::new(Arc::new(store.clone()), Faults::default(), 7, Arc::new(Tokio)));
-    let runtime = Arc::new(TokioRuntime::current());
-    let engine = Engine::open_on(faulty.clone(), Config::default(), runtime).await.expect("the store opens");
-    faulty.set_faults(faults);
-    (store, faulty, engine)
-}
+use weft_engine::{Completion, Config, Submission};
+use weft_store::faulty::Faults;
 
 #[tokio::test(start_paused = true)]
 async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
@@ -35,7 +10,7 @@ async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
         Faults { commit_unknown_lost: 300, ..Faults::default() },
         Faults { commit_unknown_applied: 300, commit_unknown_lost: 300, commit_conflict: 200, ..Faults::default() },
     ] {
-        let (store, _faulty, engine) = open_faulty(faults).await;
+        let (store, _faulty, engine) = open_faulty(faults, Config::default()).await;
         let client = engine.client("shop").unwrap();
         for _ in 0..30 {
             let id = client.submit(Submission::new("mail")).await.unwrap().id;
@@ -50,7 +25,8 @@ async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn rl_77_a_store_that_takes_nothing_makes_callers_busy_and_comes_back() {
-    let (_store, faulty, engine) = open_faulty(Faults { commit_not_applied: 1000, ..Faults::default() }).await;
+    let (_store, faulty, engine) =
+        open_faulty(Faults { commit_not_applied: 1000, ..Faults::default() }, Config::default()).await;
     let client = engine.client("shop").unwrap();
     for _ in 0..3 {
         assert_eq!(client.submit(Submission::new("mail")).await.unwrap_err().code(), "busy");
@@ -62,7 +38,7 @@ async fn rl_77_a_store_that_takes_nothing_makes_callers_busy_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn sr_20_an_outage_of_the_store_is_no_items_fault() {
-    let (_store, faulty, engine) = open_faulty(Faults::default()).await;
+    let (_store, faulty, engine) = open_faulty(Faults::default(), Config::default()).await;
     let client = engine.client("shop").unwrap();
     let id = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
     faulty.set_faults(Faults { read_error: 1000, commit_not_applied: 1000, ..Faults::default() });

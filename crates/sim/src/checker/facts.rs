@@ -31,7 +31,6 @@ pub struct Facts {
 pub struct LeaseFact {
     pub execution: ExecutionId,
     pub epoch: u64,
-    pub instance: Text,
     pub acquired_ms: u64,
     /// Store time of the commit that ended it.
     pub ended_ms: Option<u64>,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use weft_core::event::{Event, Fact};
 use weft_core::invariant;
 use weft_core::limits::POINT_MS;
+use weft_core::record::attempt::Episode;
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{Execution, HoldKey, Holds, Lease, LeaseEnd, Outcome, Reason, State, Why};
 use weft_core::record::{Attempt, Key, Record};
@@ -17,7 +18,6 @@ struct Tally {
     submitted: u32,
     claimed: u32,
     resumed: u32,
-    lost: u32,
     retries: u32,
     finished: u32,
     replayed: u32,
@@ -34,7 +34,6 @@ impl Tally {
             submitted: count(|fact| matches!(fact, Fact::Submitted { .. })),
             claimed: count(|fact| matches!(fact, Fact::Claimed { .. })),
             resumed: count(|fact| matches!(fact, Fact::Claimed { resumed: true, .. })),
-            lost: count(|fact| matches!(fact, Fact::LeaseLost { .. })),
             retries: count(|fact| matches!(fact, Fact::RetryScheduled { .. })),
             finished: count(|fact| matches!(fact, Fact::Finished { .. })),
             replayed: count(|fact| matches!(fact, Fact::Replayed { .. })),
@@ -143,12 +142,8 @@ impl Judge {
             if !grew(old.3.into(), new_counters.3.into(), tally.retries) {
                 self.broken("E14", step.id, format!("retries_used {} to {}", old.3, new_counters.3));
             }
-            // A loss that ends the execution is not counted: it is the one beyond the limit, or was cancelled anyway.
-            let ends = u32::from(tally.lost > 0 && tally.finished > 0 && new.is_done());
-            if !grew(old.4.into(), new_counters.4.into(), tally.lost - ends) {
-                self.broken("EX-52", step.id, format!("reclaims {} to {}", old.4, new_counters.4));
-            }
         }
+        self.check_losses(step, old.4, new_counters.4);
         if tally.submitted != u32::from(step.old.is_none()) {
             self.broken("RI-19", step.id, format!("{} `submitted` events", tally.submitted));
         }
@@ -158,6 +153,34 @@ impl Judge {
             }
             self.facts.inputs.insert(step.id, new.input().cloned());
             self.facts.bound_until.insert(step.id, new.hot.created_at + new.spec.policy.idempotency_ttl_ms);
+        }
+    }
+
+    /// Every loss counts, but for the one that ends the execution: beyond the limit, or cancelled anyway.
+    fn check_losses(&mut self, step: &Step<'_>, old: u32, new: u32) {
+        let mut expected = old;
+        for (at, event) in step.events.iter().enumerate() {
+            match &event.fact {
+                Fact::Replayed { .. } => expected = 0,
+                Fact::LeaseLost { reclaims, .. } => {
+                    let next = step.events.get(at + 1).map(|event| &event.fact);
+                    let ends = matches!(
+                        next,
+                        Some(
+                            Fact::Finished { reason: Reason::ReclaimLimit, .. }
+                                | Fact::Finished { outcome: Outcome::Cancelled, .. }
+                        )
+                    );
+                    expected += u32::from(!ends);
+                    if *reclaims != expected {
+                        self.broken("EX-52", step.id, format!("`lease_lost` tells {reclaims} reclaims, not {expected}"));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if new != expected {
+            self.broken("EX-52", step.id, format!("reclaims {old} to {new}, not {expected}"));
         }
     }
 
@@ -253,12 +276,28 @@ impl Judge {
                 }
             }
         }
+        if let Some(open) = &new.hot.open {
+            self.note_episodes(step.id, &open.leases);
+        }
         // A lease that was issued and ended in one commit is known by its end alone.
         if let Some(last) = &new.hot.last_lease
             && !self.facts.ends.contains_key(&(step.id, last.epoch))
         {
             let fact = EndFact { lease: last.id, end: last.end.clone(), at_ms: self.now_ms };
             self.facts.ends.insert((step.id, last.epoch), fact);
+        }
+    }
+
+    /// Learns of leases that were issued and ended in one commit.
+    fn note_episodes(&mut self, id: ExecutionId, episodes: &[Episode]) {
+        let now_ms = self.now_ms;
+        for episode in episodes {
+            self.facts.leases.entry(episode.lease).or_insert_with(|| LeaseFact {
+                execution: id,
+                epoch: episode.epoch,
+                acquired_ms: now_ms,
+                ended_ms: Some(now_ms),
+            });
         }
     }
 
@@ -322,7 +361,6 @@ impl Judge {
         let fact = LeaseFact {
             execution: step.id,
             epoch: lease.epoch,
-            instance: lease.instance.clone(),
             acquired_ms: self.now_ms,
             ended_ms: None,
         };
@@ -386,6 +424,7 @@ impl Judge {
                 if !new.state.is_final() {
                     self.broken("E4", id, format!("attempt {index} is stored but has not ended"));
                 }
+                self.note_episodes(id, &new.leases);
                 self.check_reported(id, new);
             }
             _ => {}
