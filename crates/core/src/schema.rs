@@ -96,7 +96,9 @@ pub struct Index {
 pub enum IndexId {
     /// The ready queues: namespace, lane, kind, capabilities, concurrency key, order.
     Ready,
-    /// Listings: namespace, public state, time of creation.
+    /// Listings: namespace, time of creation.
+    ByCreated,
+    /// Listings of what did not go the usual way: namespace, public state, time of creation.
     ByState,
     /// Children of an execution.
     Children,
@@ -109,8 +111,9 @@ pub enum IndexId {
 }
 
 impl IndexId {
-    pub const ALL: [IndexId; 6] = [
+    pub const ALL: [IndexId; 7] = [
         IndexId::Ready,
+        IndexId::ByCreated,
         IndexId::ByState,
         IndexId::Children,
         IndexId::ByClaim,
@@ -261,6 +264,9 @@ pub mod execution {
     pub const CLAIM_REF: usize = 12;
     pub const FINISHED_AT: usize = 13;
     pub const UPDATED_AT: usize = 14;
+    /// The public state again, unless it is one that every execution passes through: waiting, active, completed. So the
+    /// usual life of an execution does not touch the index of states.
+    pub const LISTED: usize = 15;
 
     pub const HOT: u8 = 0;
     pub const SPEC: u8 = 1;
@@ -302,6 +308,7 @@ pub static EXECUTIONS: Table = Table {
         moving_null("claim_ref", Type::Bytes),
         moving_null("finished_at", Type::Int),
         moving("updated_at", Type::Int),
+        moving_null("listed", Type::Text),
     ],
     parts: &["hot", "spec", "tags", "trouble", "input", "checkpoint", "actions", "result"],
     light: execution::LIGHT,
@@ -321,11 +328,18 @@ pub static EXECUTIONS: Table = Table {
             when: Some(execution::READY_ORDER),
         },
         Index {
+            id: IndexId::ByCreated,
+            name: "executions_by_created",
+            kind: Kind::Execution,
+            facets: &[execution::NAMESPACE, execution::CREATED_AT],
+            when: None,
+        },
+        Index {
             id: IndexId::ByState,
             name: "executions_by_state",
             kind: Kind::Execution,
-            facets: &[execution::NAMESPACE, execution::STATE, execution::CREATED_AT],
-            when: None,
+            facets: &[execution::NAMESPACE, execution::LISTED, execution::CREATED_AT],
+            when: Some(execution::LISTED),
         },
         Index {
             id: IndexId::Children,
@@ -415,6 +429,7 @@ mod tests {
         assert_eq!(name(execution::READY_ORDER), "ready_order");
         assert_eq!(name(execution::CLAIM_REF), "claim_ref");
         assert_eq!(name(execution::UPDATED_AT), "updated_at");
+        assert_eq!(name(execution::LISTED), "listed");
         assert_eq!(EXECUTIONS.parts[execution::RESULT as usize], "result");
     }
 }

@@ -313,9 +313,7 @@ type Cursor = (i64, uuid::Uuid, PartitionId);
 
 fn place_of(entry: &Entry) -> Option<Cursor> {
     match entry.place.columns.as_slice() {
-        [_, _, Value::Int(created)] => {
-            Some((*created, uuid::Uuid::from_slice(&entry.place.key).ok()?, entry.partition))
-        }
+        [.., Value::Int(created)] => Some((*created, uuid::Uuid::from_slice(&entry.place.key).ok()?, entry.partition)),
         _ => None,
     }
 }
@@ -341,9 +339,14 @@ async fn walk(
     cursor: Option<&Cursor>,
     limit: usize,
 ) -> Result<(Vec<Entry>, bool), Rejection> {
-    let states = if filter.states.is_empty() { PublicState::ALL.to_vec() } else { filter.states.clone() };
-    let ranges = states.iter().map(|state| {
-        let prefix = vec![Value::text(&who.namespace), Value::Text(state.text())];
+    // Usual states have no index of their own: the list by time is walked, and what does not match is passed.
+    let by_time = filter.states.is_empty() || filter.states.iter().any(|state| state.is_usual());
+    let namespace = Value::text(&who.namespace);
+    let prefixes: Vec<Vec<Value>> = match by_time {
+        true => vec![vec![namespace]],
+        false => filter.states.iter().map(|state| vec![namespace.clone(), Value::Text(state.text())]).collect(),
+    };
+    let ranges = prefixes.into_iter().map(|prefix| {
         let bound = |created: i64, uuid: uuid::Uuid| {
             let mut columns = prefix.clone();
             columns.push(Value::Int(created));
@@ -355,10 +358,10 @@ async fn walk(
             (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, uuid::Uuid::nil())),
         };
         let until = filter.created_until.filter(|_| filter.ascending).map(|until| Value::Int(until.as_i64()));
-        Range { prefix: prefix.clone(), after, until }
+        Range { prefix, after, until }
     });
     let scan = Scan {
-        target: Target::Index(IndexId::ByState),
+        target: Target::Index(if by_time { IndexId::ByCreated } else { IndexId::ByState }),
         ranges: ranges.collect(),
         limit,
         descending: !filter.ascending,
@@ -401,7 +404,8 @@ async fn walk(
 fn matches(filter: &ListFilter, execution: &Execution) -> bool {
     let (spec, hot) = (&execution.spec, &execution.hot);
     let wants = |wanted: &Option<Text>, got: Option<&Text>| wanted.as_ref().is_none_or(|text| got == Some(text));
-    wants(&filter.lane, Some(&spec.lane))
+    (filter.states.is_empty() || filter.states.contains(&execution.public_state()))
+        && wants(&filter.lane, Some(&spec.lane))
         && wants(&filter.kind, Some(&spec.kind))
         && wants(&filter.worker, execution.lease().map(|lease| &lease.instance))
         && filter.tag.as_ref().is_none_or(|(key, value)| execution.tags().get(key) == Some(value))

@@ -1,7 +1,8 @@
 //! The tables of a store file, derived from the schema that core declares. Owns their layout; holds no rule.
 //!
-//! Tables of records have a rowid: rows of half a page stay whole on their page, and secondary indexes stay short. The
-//! column `large` has a bit for each part that lives in `large_parts` because it would make every update of its row dear.
+//! Executions have a rowid: their rows are long, and would make the inner pages of a tree by key hold few keys. All other
+//! records are short, and one tree by key is one tree less to write. The column `large` has a bit for each part that lives
+//! in `large_parts` because it would make every update of its row dear.
 
 use std::fmt::Write;
 use weft_core::schema::{Facet, Index, Kind, Table, Type};
@@ -73,7 +74,8 @@ fn table(sql: &mut String, table: &Table) {
         .chain(table.parts.iter().map(|part| format!("{part} blob")))
         .chain(["primary key (partition, id)".to_owned()])
         .collect();
-    push(sql, format_args!("create table {} (\n    {}\n);\n", table.name, columns.join(",\n    ")));
+    let ending = if table.kind == Kind::Execution { "" } else { " without rowid" };
+    push(sql, format_args!("create table {} (\n    {}\n){ending};\n", table.name, columns.join(",\n    ")));
     for declared in table.indexes.iter().filter(|index| !index.facets.is_empty()) {
         index(sql, table, declared);
     }

@@ -16,10 +16,12 @@ use plan::{Kind, Plan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use summary::Summary;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use view::{Tally, View};
+use weft_bench::page::readable;
 use weft_engine::{Client, Config, Engine, ListFilter};
 
 /// Watch a few hundred executions run, fail, be retried, cancelled and recovered
@@ -116,15 +118,18 @@ async fn show(engine: &Engine, plan: Plan, place: &Place, colour: Colour) -> Res
     tasks.shutdown().await;
 
     let executions = board.executions();
-    let table = summary::table(&client, &board.plan, &executions).await.context("the demo did not end as it should")?;
-    terminal::put(&table.render(colour.out))?;
+    let summary =
+        Summary::read(&client, &board.plan, &executions).await.context("the demo did not end as it should")?;
+    terminal::put(&summary.table.render(colour.out))?;
+    // Every submission, claim, completion and so on is a transition; claims are not among the commands.
+    let transitions = stats.commands + u64::from(summary.attempts);
     terminal::put(&format!(
-        "\n{} executions in {}: {} commands in {} commits, so {:.1} commands shared each fsync",
+        "\n{} executions in {}: {} transitions in {} commits, {:.1} for each fsync; the busier it is, the more share one",
         executions.len(),
         terminal::readable_time(elapsed),
-        stats.commands,
-        stats.commits,
-        stats.commands as f64 / stats.commits.max(1) as f64
+        readable(transitions as f64),
+        readable(stats.commits as f64),
+        transitions as f64 / stats.commits.max(1) as f64
     ))?;
     say_what_next(place, colour);
     Ok(End::Done)

@@ -49,7 +49,7 @@ pub struct View {
 struct Live {
     multi: MultiProgress,
     kinds: BTreeMap<Kind, ProgressBar>,
-    ticker: VecDeque<String>,
+    ticker: VecDeque<(Kind, String)>,
     events: Vec<ProgressBar>,
     total: ProgressBar,
 }
@@ -80,11 +80,13 @@ impl View {
         let name = note.kind.name();
         let line = format!("{}  {} {}", self.paint.dim(&self.clock()), self.paint.blue(name), note.text);
         if let Some(live) = &mut self.live {
-            live.ticker.push_back(line);
+            // Retries are so many that only the last one stays: they would push everything else out of sight.
+            live.ticker.retain(|(kind, _)| note.kind != Kind::Flaky || *kind != Kind::Flaky);
+            live.ticker.push_back((note.kind, line));
             if live.ticker.len() > TICKER {
                 live.ticker.pop_front();
             }
-            for (bar, line) in live.events.iter().zip(&live.ticker) {
+            for (bar, (_, line)) in live.events.iter().zip(&live.ticker) {
                 bar.set_message(line.clone());
             }
             return;

@@ -287,6 +287,12 @@ impl PublicState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
+    /// A state that an execution passes through when nothing is out of the ordinary. There are too many of these, and they
+    /// change too often, to keep an index of them.
+    pub const fn is_usual(self) -> bool {
+        matches!(self, PublicState::Waiting | PublicState::Active | PublicState::Completed)
+    }
+
     pub const fn is_terminal(self) -> bool {
         matches!(
             self,
@@ -467,6 +473,7 @@ impl Execution {
             claim_ref.map_or(Value::Null, |digest| Value::bytes(&digest)),
             Value::opt_time(finished_at),
             Value::Int(self.hot.updated_at.as_i64()),
+            if self.public_state().is_usual() { Value::Null } else { Value::Text(self.public_state().text()) },
         ]
     }
 

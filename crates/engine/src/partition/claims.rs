@@ -236,6 +236,14 @@ impl Partition {
     /// Leases that an earlier call with this request id took and that are still valid are handed out again.
     pub(super) fn found_by_claim(&mut self, reference: [u8; 32], page: Page) {
         let keys: Vec<Key> = page.entries.iter().filter_map(|entry| entry.key()).collect();
+        let unsure = |key: &Key| {
+            self.open.overlay.get(key).is_some() || self.flying.as_ref().is_some_and(|flying| flying.has(key))
+        };
+        if keys.iter().any(unsure) {
+            // A commit that may not happen is about to change what the store shows: its outcome is waited for.
+            self.claims.behind.extend(self.claims.lookups.remove(&reference).into_iter().flatten());
+            return;
+        }
         for mut waiter in self.claims.lookups.remove(&reference).into_iter().flatten() {
             match self.hand_out_again(&keys, &reference) {
                 Err(misses) => {

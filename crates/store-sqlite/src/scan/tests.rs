@@ -32,7 +32,7 @@ fn hot_statements_go_along_their_index() {
         (walk(&connection, Target::Due, 1, true, true), "timer=? AND (at,kind,id)>(?,?,?) AND at<?"),
         (
             walk(&connection, by_state, 2, true, false),
-            "executions_by_state (partition=? AND namespace=? AND state=? AND",
+            "executions_by_state (partition=? AND namespace=? AND listed=? AND",
         ),
         (plan(&connection, &light), "sqlite_autoindex_executions_1 (partition=? AND id=?)"),
         (plan(&connection, &sql::update(Kind::Execution.table(), PartMask::of(0))), "(partition=? AND id=?)"),

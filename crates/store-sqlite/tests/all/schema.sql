@@ -12,7 +12,7 @@ CREATE TABLE attempts (
     result blob,
     detail blob,
     primary key (partition, id)
-);
+) without rowid;
 CREATE TABLE barred (
     partition integer not null,
     commit_id blob not null,
@@ -29,7 +29,7 @@ CREATE TABLE continuations (
     created_at integer not null,
     body blob,
     primary key (partition, id)
-);
+) without rowid;
 CREATE TABLE dead_letters (
     partition integer not null,
     id blob not null,
@@ -39,7 +39,7 @@ CREATE TABLE dead_letters (
     parked_at integer not null,
     body blob,
     primary key (partition, id)
-);
+) without rowid;
 CREATE INDEX dead_letters_by_time on dead_letters (partition, parked_at, id);
 CREATE TABLE dedups (
     partition integer not null,
@@ -50,7 +50,7 @@ CREATE TABLE dedups (
     expires_at integer,
     body blob,
     primary key (partition, id)
-);
+) without rowid;
 CREATE TABLE due (
     partition integer not null,
     timer integer not null,
@@ -79,6 +79,7 @@ CREATE TABLE executions (
     claim_ref blob,
     finished_at integer,
     updated_at integer not null,
+    listed text collate binary,
     hot blob,
     spec blob,
     tags blob,
@@ -90,7 +91,8 @@ CREATE TABLE executions (
     primary key (partition, id)
 );
 CREATE INDEX executions_by_claim on executions (partition, claim_ref, id) where claim_ref is not null;
-CREATE INDEX executions_by_state on executions (partition, namespace, state, created_at, id);
+CREATE INDEX executions_by_created on executions (partition, namespace, created_at, id);
+CREATE INDEX executions_by_state on executions (partition, namespace, listed, created_at, id) where listed is not null;
 CREATE INDEX executions_children on executions (partition, parent, id) where parent is not null;
 CREATE INDEX executions_ready on executions (partition, namespace, lane, kind, capabilities, concurrency_key, ready_order, id) where ready_order is not null;
 CREATE TABLE feed (

@@ -188,7 +188,7 @@ pub(super) async fn text_is_in_order_of_bytes<S: Store>(probe: &Probe<S>) {
     ];
     let mut by_bytes = ordered;
     by_bytes.sort_unstable();
-    expect_order(probe, IndexId::ByState, facet::STATE, &by_bytes.map(text), &[]).await;
+    expect_order(probe, IndexId::ByState, facet::LISTED, &by_bytes.map(text), &[]).await;
 }
 
 pub(super) async fn bytes_are_in_order_of_bytes<S: Store>(probe: &Probe<S>) {
@@ -201,7 +201,7 @@ pub(super) async fn bytes_are_in_order_of_bytes<S: Store>(probe: &Probe<S>) {
     let ordered: Vec<Value> = ordered.iter().map(|bytes| Value::bytes(bytes)).collect();
     let ready = [(facet::READY_ORDER, Value::Int(1))];
     expect_order(probe, IndexId::Ready, facet::CONCURRENCY_KEY, &ordered, &ready).await;
-    let found = probe.list(P0, Target::Index(IndexId::ByState)).await;
+    let found = probe.list(P0, Target::Index(IndexId::ByCreated)).await;
     let named = found.iter().filter_map(Entry::key).count();
     assert_eq!(named, ordered.len(), "every record is in every index that wants it, under its key");
 }

@@ -12,7 +12,7 @@ use weft_core::{ExecutionId, PartitionId};
 const BY_STATE: Target = Target::Index(IndexId::ByState);
 
 fn made_at(partition: PartitionId, number: u128, state: &str, created_at: i64) -> Write {
-    let facets = [(facet::STATE, text(state)), (facet::CREATED_AT, Value::Int(created_at))];
+    let facets = [(facet::LISTED, text(state)), (facet::CREATED_AT, Value::Int(created_at))];
     insert(execution(partition, number), &facets, &[(0, Some(&number.to_be_bytes()))])
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn parts_come_with_a_scan_if_asked_for<S: Store>(probe: &Probe<
     let key = execution(P0, 1);
     let write = insert(key, &[], &[(0, Some(b"hot")), (4, Some(b"input"))]);
     let revision = probe.write(P0, vec![write]).await;
-    for target in [BY_STATE, Target::Records(Kind::Execution)] {
+    for target in [Target::Index(IndexId::ByCreated), Target::Records(Kind::Execution)] {
         for parts in [None, Some(PartMask::NONE), Some(PartMask::of(4)), Some(PartMask::ALL)] {
             let scan = Scan { target, ranges: vec![Range::default()], limit: 5, descending: false, parts };
             let pages = probe.store.scan(Some(P0), scan).await.expect("a scan with parts succeeds");
