@@ -147,8 +147,9 @@ impl Client {
                     total.more |= reply.more;
                     total.draining |= reply.draining;
                 }
+                // A repeat that could not see all it holds is no answer: it can be sent again.
+                Err(rejection) if total.executions.is_empty() || at < held.len() => return Err(rejection),
                 // Leases of other partitions stand; this one's failure does not take them back.
-                Err(rejection) if total.executions.is_empty() => return Err(rejection),
                 Err(_) => break,
             }
             if total.executions.len() >= max {
@@ -185,6 +186,8 @@ impl Client {
     /// Waits in every partition at once; the first that has work serves it.
     async fn claim_waiting(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
+        // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
+        let _guard = SeatGuard(seat.clone());
         let (answer_to, mut answers) = mpsc::unbounded_channel();
         for index in 0..self.shared.partitions.len() {
             let job = ClaimJob::shared(spec.clone(), max, seat.clone(), answer_to.clone());
@@ -507,7 +510,7 @@ struct SeatGuard(Arc<Seat>);
 
 impl Drop for SeatGuard {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.leave();
     }
 }
 

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
-use weft_engine::{Client, Config, Engine};
+use weft_engine::{Client, Config, Engine, Stats};
 use weft_store::faulty::{Faults, Faulty};
 use weft_store::memory::MemoryStore;
 
@@ -221,9 +221,9 @@ impl Cluster {
         std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Everything the engines did at their stores so far, in calls.
-    pub fn store_calls(&self) -> u64 {
-        self.nodes().iter().filter_map(|node| node.engine.as_ref()).map(|engine| engine.stats().store_calls()).sum()
+    /// What each engine did at its store so far.
+    pub fn stats(&self) -> Vec<Stats> {
+        self.nodes().iter().filter_map(|node| node.engine.as_ref()).map(|engine| engine.stats()).collect()
     }
 
     fn client(&self, index: usize) -> Option<(Client, Group)> {

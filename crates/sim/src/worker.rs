@@ -131,7 +131,11 @@ impl Worker {
         if self.caller.dice.chance(400) {
             self.caller.switch_node();
         }
-        if let Some(again) = self.claim_once(&mut note, claim).await.filter(|_| !note.uncertain) {
+        let (wait_ms, sent_ms) = (claim.wait_ms, self.caller.outside.now_ms());
+        let Some(again) = self.claim_once(&mut note, claim).await.filter(|_| !note.uncertain) else { return };
+        // A call whose time ran out before the store answered says nothing about what it holds.
+        let ran_out = again.is_empty() && self.caller.outside.now_ms() >= sent_ms + wait_ms && wait_ms > 0;
+        if !ran_out {
             self.caller.outside.cluster.judge.lock().claim_repeated(first, &again);
         }
     }

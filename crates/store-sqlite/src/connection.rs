@@ -10,7 +10,7 @@ use std::time::Duration;
 const LIBRARY_MIN: i32 = 3_051_003;
 
 /// Larger pages mean fewer frames per commit; past this size a small commit writes more than it saves.
-pub const PAGE_BYTES: u64 = 8192;
+pub const PAGE_BYTES: u64 = 4096;
 
 /// A store that was not closed is checked at once if it is smaller than this.
 const QUICK_CHECK_BYTES_MAX: u64 = 1 << 30;

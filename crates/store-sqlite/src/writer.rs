@@ -12,8 +12,9 @@ use crate::verdict::{self, Moment, Verdict};
 use rusqlite::{Connection, Error, Result, Statement};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use weft_core::change::{Batch, DueEntry, Head};
 use weft_core::{CommitId, PartitionId, Time};
@@ -21,6 +22,9 @@ use weft_store::{Outcome, Resolution};
 
 /// A transaction takes in no further batch once it carries this much.
 const GROUP_BYTES: usize = 8 << 20;
+
+/// How long the thread looks for the next job before it sleeps.
+const LOOK: Duration = Duration::from_micros(150);
 
 const STOPPED: &str = "the store writes nothing any more, because the disk failed";
 
@@ -79,6 +83,20 @@ pub fn spawn(
     Ok((sender, thread))
 }
 
+/// The next job. Looks for it a little while before it sleeps: the answer to one commit often brings the next, and
+/// waking a thread takes longer than that.
+fn next(jobs: &Receiver<Job>) -> Option<Job> {
+    let began = Instant::now();
+    while began.elapsed() < LOOK {
+        match jobs.try_recv() {
+            Ok(job) => return Some(job),
+            Err(TryRecvError::Disconnected) => return None,
+            Err(TryRecvError::Empty) => thread::yield_now(),
+        }
+    }
+    jobs.recv().ok()
+}
+
 struct Writer<'c> {
     connection: &'c Connection,
     counters: &'c Counters,
@@ -116,7 +134,7 @@ impl<'c> Writer<'c> {
 
     fn run(mut self, jobs: &Receiver<Job>) {
         let mut held = None;
-        while let Some(job) = held.take().or_else(|| jobs.recv().ok()) {
+        while let Some(job) = held.take().or_else(|| next(jobs)) {
             match job {
                 Job::Commit(first) => {
                     let group;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const CLOSED: u8 = 2;
+/// Taken, but the caller has gone meanwhile.
+const LEFT: u8 = 3;
 
 pub struct Seat(AtomicU8);
 
@@ -21,7 +23,16 @@ impl Seat {
 
     /// The partition had nothing after all, or its commit did not happen.
     pub fn release(&self) {
-        let _ = self.0.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire);
+        if self.0.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            let _ = self.0.compare_exchange(LEFT, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+
+    /// The caller has gone: nothing more is taken for it, not even after a commit that did not happen.
+    pub fn leave(&self) {
+        if !self.close() {
+            let _ = self.0.compare_exchange(TAKEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
+        }
     }
 
     /// The caller stops waiting; false if a partition is serving it, whose answer is then awaited.
