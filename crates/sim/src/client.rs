@@ -118,7 +118,8 @@ pub async fn steer(mut caller: Caller) {
 fn target(outside: &Outside, dice: &mut Dice) -> Option<ExecutionId> {
     if dice.chance(150) {
         let judge = outside.cluster.judge.lock();
-        let waits = |state: &State| matches!(state, State::Blocked { holds, .. } if holds.get(HoldKey::Children).is_some());
+        let waits =
+            |state: &State| matches!(state, State::Blocked { holds, .. } if holds.get(HoldKey::Children).is_some());
         let waiting: Vec<_> = judge.executions().filter(|one| waits(&one.hot.state)).map(|one| one.id).collect();
         if let Some(id) = dice.pick(&waiting) {
             return Some(*id);

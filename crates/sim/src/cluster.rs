@@ -123,19 +123,15 @@ impl Cluster {
         };
         let number = index as u64 * 1_000 + life;
         let mut dice = Dice::new(seed, "node", number);
-        let skew =
-            Skew::draw(&mut dice, self.settings.skew_ms, self.settings.drift_permille, self.world.now_ms());
+        let skew = Skew::draw(&mut dice, self.settings.skew_ms, self.settings.drift_permille, self.world.now_ms());
         let truth = Arc::new(Truth::new(Arc::new(self.store.node_handle()), self.judge.clone()));
         let sleeper = Arc::new(NetworkSleeper(self.world.clone()));
         let faulty = Arc::new(Faulty::new(truth, self.faults(), dice.number(), sleeper));
         self.nodes()[index].faulty = Some(faulty.clone());
         let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight));
         let runtime = Arc::new(SimRuntime::new(self.world.clone(), group, skew, dice));
-        let config = Config {
-            node: format!("n{index}").into(),
-            cache_bytes: self.settings.cache_bytes,
-            ..Config::default()
-        };
+        let config =
+            Config { node: format!("n{index}").into(), cache_bytes: self.settings.cache_bytes, ..Config::default() };
         let cluster = Arc::downgrade(self);
         let world = self.world.clone();
         let task = async move {

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
-use weft_core::change::{Batch, Change, Head};
 use weft_core::PartitionId;
+use weft_core::change::{Batch, Change, Head};
 
 /// Every commit and every acknowledged reply, in order. The text itself is kept only if it was asked for.
 #[derive(Default)]

@@ -191,7 +191,7 @@ impl Settings {
             partitions: *dice.pick(&[1, 1, 2, 3, 4, 8]).unwrap_or(&1),
             executions,
             lanes: dice.between(1, 3) as usize,
-            active_ms: submit_ms.min(300_000) + dice.between(20_000, 60_000),
+            active_ms: submit_ms.min(240_000) + dice.between(20_000, 60_000),
             faults: Faults {
                 before_ms: (0, dice.between(0, 8)),
                 after_ms: (0, dice.between(0, 8)),

@@ -24,7 +24,7 @@ const START_MS: u64 = 1_700_000_000_000;
 const HEAL_MS_MAX: u64 = 3 * (60_000 + 60_000) + 120_000;
 /// Waiting claims end within this after everybody has stopped.
 const WIND_DOWN_MS: u64 = 45_000;
-/// Every twentieth seed is left alone for an hour, the others for a twentieth of it.
+/// Every twentieth seed is left alone for an hour, the others for a thirtieth of it.
 const IDLE_MS: u64 = 3_600_000;
 /// Calls to the store that a node may make in an idle hour, however many partitions there are.
 const IDLE_CALLS_MAX: u64 = 12_000;
@@ -138,7 +138,7 @@ impl Run {
         self.world.spawn(NETWORK, Box::pin(client::release_all(caller)));
         let bound_ms = Config::default().recheck_ms + 4_000;
         let give_up_ms = self.world.now_ms() + HEAL_MS_MAX;
-        let settled_ms = self.world.now_ms() + 30_000;
+        let settled_ms = self.world.now_ms() + 15_000;
         while self.world.now_ms() < give_up_ms {
             if !self.run_for(1_000) {
                 return;
@@ -207,7 +207,7 @@ impl Run {
         self.judge.lock().begin_idle();
         let before = self.cluster.stats();
         let commits_before = self.judge.lock().commits;
-        let idle_ms = if self.settings.seed % 20 == 7 { IDLE_MS } else { IDLE_MS / 20 };
+        let idle_ms = if self.settings.seed % 20 == 7 { IDLE_MS } else { IDLE_MS / 30 };
         self.run_for(idle_ms);
         // A due timer costs every node a look, and its commit may be in conflict with that of another node.
         let timers = self.judge.lock().commits - commits_before;

@@ -3,11 +3,11 @@
 use crate::checker::{Ack, Note};
 use crate::outside::{Answer, Caller, Work};
 use crate::workload;
+use weft_core::LeaseId;
 use weft_core::command::{ChildrenRule, Fence};
 use weft_core::error::{Class, Rejection};
 use weft_core::reply::{Children, Claimed};
 use weft_core::text::Text;
-use weft_core::LeaseId;
 use weft_engine::{Cancellation, Claim, Client, Completion, Delaying, Failing, Progressing, Renewal, Waiting};
 
 /// One worker process. A restart keeps its instance id.
@@ -144,9 +144,7 @@ impl Worker {
         let outside = self.caller.outside.clone();
         let wait_ms = claim.wait_ms;
         let judge = outside.cluster.judge.clone();
-        let waits = (wait_ms > 0).then(|| {
-            judge.lock().wait_begins(self.instance.clone(), outside.now_ms(), wait_ms)
-        });
+        let waits = (wait_ms > 0).then(|| judge.lock().wait_begins(self.instance.clone(), outside.now_ms(), wait_ms));
         let answer = self
             .caller
             .send(note, wait_ms, |client: Client| {
@@ -208,11 +206,15 @@ impl Worker {
         }
     }
 
-    /// Some of the time the lease gives.
+    /// Some of the time the lease gives; now and then until the very moment at which a timer is due.
     async fn think(&mut self, work: &Claimed) {
         let ms = self.caller.dice.below(work.lease_ms * 7 / 10);
         let ms = if self.caller.dice.chance(500) { ms.min(50) } else { ms };
-        self.caller.sleep(ms).await;
+        let now_ms = self.caller.outside.now_ms();
+        let deadline_ms = work.deadline_at.map(|at| at.ms().saturating_sub(now_ms));
+        let due_ms = [deadline_ms, work.timeout_left_ms].into_iter().flatten().min();
+        let aim_ms = due_ms.filter(|due_ms| *due_ms < work.lease_ms * 9 / 10 && self.caller.dice.chance(500));
+        self.caller.sleep(aim_ms.unwrap_or(ms)).await;
     }
 
     async fn fenced(
@@ -232,9 +234,10 @@ impl Worker {
     }
 
     async fn complete_as(&mut self, note: Note) -> Option<Answer> {
-        let completion = note.id.zip(note.fence).map(|(id, fence)| {
-            Completion::new(id, fence).result(note.token.as_bytes().to_vec())
-        })?;
+        let completion = note
+            .id
+            .zip(note.fence)
+            .map(|(id, fence)| Completion::new(id, fence).result(note.token.as_bytes().to_vec()))?;
         self.caller
             .persist(note, 3, move |client| {
                 let completion = completion.clone();
@@ -326,8 +329,7 @@ impl Worker {
             Fence { lease: other, ..right },
         ];
         let chosen = self.caller.dice.below(forged.len() as u64) as usize;
-        let note =
-            Note { forged: true, ..self.caller.note_fenced("complete", work.id, forged[chosen]) };
+        let note = Note { forged: true, ..self.caller.note_fenced("complete", work.id, forged[chosen]) };
         self.complete_as(note).await;
     }
 

@@ -137,7 +137,8 @@ pub fn offer(settings: &Settings, dice: &mut Dice) -> Offer {
     if some.is_empty() {
         some.push(all[0].clone());
     }
-    let kinds = dice.chance(250).then(|| KINDS[..dice.between(1, 3) as usize].iter().map(|kind| Text::from(*kind)).collect());
+    let kinds =
+        dice.chance(250).then(|| KINDS[..dice.between(1, 3) as usize].iter().map(|kind| Text::from(*kind)).collect());
     let tokens: Vec<&str> = CAPABILITIES.into_iter().filter(|_| dice.chance(600)).collect();
     Offer { lanes: some, kinds, capabilities: capabilities(&tokens) }
 }

@@ -8,20 +8,19 @@ use crate::report::{Report, quantile, rounded};
 use crate::target::Target;
 use crate::verify::{self, Seen, result_of};
 use crate::watch::{Silent, Watch};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::mpsc;
 use weft_core::ExecutionId;
+use weft_core::limits::CLAIM_WAIT_MAX_MS;
 use weft_core::record::execution::PublicState;
 use weft_engine::{Claim, Client, Completion};
 
 /// Rounds before the sides change.
 const BLOCK: u64 = 60;
-
-/// Between two rounds, so that each finds the engine idle and the worker waiting.
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// What the worker saw of one execution.
 struct Worked {
@@ -39,21 +38,24 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     let (done, mut worked) = mpsc::unbounded_channel();
     let worker = tokio::spawn(work(client.clone(), seen.clone(), rounds, done));
     let before = bed.engine.stats();
-    let (mut times_ms, mut floor_commit_ms) = (Vec::new(), f64::INFINITY);
-    let mut ids = Vec::new();
+    let (mut times_ms, mut ids, mut floor_commit_ms) = (Vec::new(), Vec::new(), f64::INFINITY);
     watch.begin("latency", rounds);
-    for number in 0..rounds {
-        if number % BLOCK == 0 {
-            floor_commit_ms = floor_commit_ms.min(target.floor(0, load.payload)?.commit_ms);
+    for from in (0..rounds).step_by(BLOCK as usize) {
+        floor_commit_ms = floor_commit_ms.min(target.floor(0, load.payload)?.commit_ms);
+        let numbers = from..rounds.min(from + BLOCK);
+        watch.advance(numbers.end - numbers.start);
+        // On a task of its own, as in a service: the thread that drives the runtime is not part of the measurement.
+        let block = tokio::spawn(submit(client.clone(), load.clone(), numbers, worked));
+        let (timed, receiver) = match block.await.context("a task of the load stopped")? {
+            Ok(measured) => measured,
+            Err(Ended::Worker) => bail!("check failed: {}", why(worker).await),
+            Err(Ended::Check(error)) => return Err(error),
+        };
+        worked = receiver;
+        for (number, id, ms) in timed {
+            times_ms.push(ms);
+            ids.push((number, id));
         }
-        tokio::time::sleep(PAUSE).await;
-        let begun = Instant::now();
-        let submitted = client.submit(load.submission(number)).await.context("a submission was refused")?;
-        let Some(seen) = worked.recv().await else { bail!("check failed: {}", why(worker).await) };
-        ensure!(seen.id == submitted.id, "check failed: the worker got another execution than the submitted one");
-        times_ms.push(seen.completed_at.duration_since(begun).as_secs_f64() * 1000.0);
-        ids.push((number, submitted.id));
-        watch.advance(1);
     }
     watch.end();
     let stats = bed.engine.stats().since(before);
@@ -75,18 +77,56 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     Ok(report)
 }
 
-/// Claims one execution after the other and completes it at once.
+/// Why a block was not measured to its end.
+enum Ended {
+    Worker,
+    Check(anyhow::Error),
+}
+
+type Timed = Vec<(u64, ExecutionId, f64)>;
+
+/// Submits one execution after the other, each when the one before is done; answers how many milliseconds each took.
+async fn submit(
+    client: Client,
+    load: Load,
+    numbers: Range<u64>,
+    mut worked: mpsc::UnboundedReceiver<Worked>,
+) -> Result<(Timed, mpsc::UnboundedReceiver<Worked>), Ended> {
+    let mut timed = Vec::with_capacity(BLOCK as usize);
+    for number in numbers {
+        let begun = Instant::now();
+        let submitted = client.submit(load.submission(number)).await.context("a submission was refused");
+        let id = submitted.map_err(Ended::Check)?.id;
+        let done = worked.recv().await.ok_or(Ended::Worker)?;
+        if done.id != id {
+            return Err(Ended::Check(anyhow!("check failed: the worker got another execution than the submitted one")));
+        }
+        timed.push((number, id, done.completed_at.duration_since(begun).as_secs_f64() * 1000.0));
+    }
+    Ok((timed, worked))
+}
+
+/// Claims one execution after the other and completes it at once. Its next claim waits before the completion is sent, so
+/// that it is there when the completion is acknowledged and the next submission comes.
 async fn work(client: Client, seen: Arc<Seen>, rounds: u64, done: mpsc::UnboundedSender<Worked>) -> Result<()> {
+    let claim = || client.claim(Claim::new("bench", "bench-0").wait_ms(CLAIM_WAIT_MAX_MS));
+    let mut reply = claim().await;
     for _ in 0..rounds {
-        let claim = Claim::new("bench", "bench-0").wait_ms(60_000);
-        let reply = client.claim(claim).await.context("a claim was refused")?;
-        let work = reply.executions.first().context("a claim found nothing for a minute")?;
+        let claimed = reply.context("a claim was refused")?.executions;
+        let work = claimed.first().context("a claim found nothing for a minute")?;
         let number = seen.claimed(work)?;
-        let completion = Completion::of(work).result(Bytes::from(result_of(number).to_vec()));
-        client.complete(completion).await.context("a completion was refused")?;
+        let completion = client.complete(Completion::of(work).result(Bytes::from(result_of(number).to_vec())));
+        let next = claim();
+        tokio::pin!(next, completion);
+        tokio::select! {
+            biased;
+            _ = &mut next => bail!("a claim was answered although nothing had been submitted"),
+            completed = &mut completion => completed.context("a completion was refused")?,
+        };
         if done.send(Worked { id: work.id, completed_at: Instant::now() }).is_err() {
             return Ok(());
         }
+        reply = next.await;
     }
     Ok(())
 }

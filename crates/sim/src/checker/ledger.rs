@@ -249,7 +249,10 @@ impl Judge {
         }
         let first = *self.ledger.handed.entry((work.id, work.epoch)).or_insert(work.lease);
         if first != work.lease {
-            self.violation("RI-6", format!("{} epoch {} was handed out as {first} and {}", work.id, work.epoch, work.lease));
+            self.violation(
+                "RI-6",
+                format!("{} epoch {} was handed out as {first} and {}", work.id, work.epoch, work.lease),
+            );
         }
         let children = work.children.iter().flat_map(|children| &children.children);
         for child in children {
@@ -270,7 +273,10 @@ impl Judge {
                 && fact.ended_ms.is_none_or(|ended_ms| ended_ms >= note.sent_ms)
         });
         if !held {
-            self.violation("RI-7", format!("{} `{}` of {id} passed under a lease that had ended", note.verb, note.token));
+            self.violation(
+                "RI-7",
+                format!("{} `{}` of {id} passed under a lease that had ended", note.verb, note.token),
+            );
         }
     }
 
@@ -289,7 +295,10 @@ impl Judge {
         let Some((id, fence)) = note.id.zip(note.fence) else { return };
         let first = note.delivered == 1 && !note.uncertain && !note.again;
         if completed.repeated && first {
-            self.violation("EX-22", format!("complete `{}` of {id} was sent once and answered as a repeat", note.token));
+            self.violation(
+                "EX-22",
+                format!("complete `{}` of {id} was sent once and answered as a repeat", note.token),
+            );
         }
         let ended_ms = self.facts.ends.get(&(id, fence.epoch)).map(|fact| fact.at_ms);
         if !completed.repeated && ended_ms.is_some_and(|ended_ms| ended_ms < note.sent_ms) {
@@ -332,7 +341,10 @@ impl Judge {
         let before: BTreeSet<LeaseId> = first.iter().map(|work| work.lease).collect();
         let after: BTreeSet<LeaseId> = again.iter().map(|work| work.lease).collect();
         if !after.is_superset(&good) || !after.is_subset(&before) {
-            self.violation("EX-36", format!("a repeated claim returned {after:?}, still good of the first are {good:?}"));
+            self.violation(
+                "EX-36",
+                format!("a repeated claim returned {after:?}, still good of the first are {good:?}"),
+            );
         }
     }
 
@@ -363,9 +375,8 @@ impl Judge {
         let overdue = late.map(|waiter| format!("the claim of {} has not ended in time", waiter.instance));
         let left = self.facts.ready_since.iter().filter(|(_, since_ms)| long_ago(**since_ms));
         let missed = left.filter_map(|(id, _)| self.execution(*id)).find_map(|execution| {
-            let fits = |waiter: &&&Waiter| {
-                self.facts.offers.get(&waiter.instance).is_some_and(|offer| offer.fits(execution))
-            };
+            let fits =
+                |waiter: &&&Waiter| self.facts.offers.get(&waiter.instance).is_some_and(|offer| offer.fits(execution));
             idle.iter().find(fits).map(|waiter| format!("{} is ready while {} waits", execution.id, waiter.instance))
         });
         for what in overdue.into_iter().chain(missed) {

@@ -175,13 +175,19 @@ impl Judge {
         }
         if batch.now.ms() > self.now_ms + AHEAD_MS_MAX {
             let ahead = batch.now.ms() - self.now_ms;
-            self.violation("RI-10", format!("partition {partition}: its time is {ahead} ms ahead of the store's clock"));
+            self.violation(
+                "RI-10",
+                format!("partition {partition}: its time is {ahead} ms ahead of the store's clock"),
+            );
         }
         if self.applied.insert(batch.id, head).is_some() {
             self.violation("RI-3", format!("commit {} was applied twice", batch.id));
         }
         if self.barred.contains(&batch.id) {
-            self.violation("RI-3", format!("commit {} was applied after `resolve` said that it never will be", batch.id));
+            self.violation(
+                "RI-3",
+                format!("commit {} was applied after `resolve` said that it never will be", batch.id),
+            );
         }
     }
 
@@ -205,10 +211,15 @@ impl Judge {
                 seen.due.remove(&Due { timer, at: drop.at });
             }
         }
-        let dropped: Vec<Key> = commit.batch.due_drops.iter().filter_map(|drop| {
-            let kind = weft_core::schema::Kind::from_u8(drop.kind)?;
-            Key::from_bytes(commit.partition, kind, &drop.key)
-        }).collect();
+        let dropped: Vec<Key> = commit
+            .batch
+            .due_drops
+            .iter()
+            .filter_map(|drop| {
+                let kind = weft_core::schema::Kind::from_u8(drop.kind)?;
+                Key::from_bytes(commit.partition, kind, &drop.key)
+            })
+            .collect();
         for key in dropped {
             let written = commit.batch.writes.iter().any(|write| write.key == key);
             let lost = |seen: &Seen| seen.due != seen.record.due().into_iter().collect();
@@ -218,12 +229,7 @@ impl Judge {
         }
     }
 
-    fn observe_write(
-        &mut self,
-        commit: &Committed<'_>,
-        key: Key,
-        events: &BTreeMap<ExecutionId, Vec<&Event>>,
-    ) {
+    fn observe_write(&mut self, commit: &Committed<'_>, key: Key, events: &BTreeMap<ExecutionId, Vec<&Event>>) {
         let Some(write) = commit.batch.writes.iter().find(|write| write.key == key) else { return };
         let old = self.records.remove(&key);
         let new = commit.record(&key).and_then(|stored| {
@@ -272,7 +278,10 @@ impl Judge {
                 let at = new.as_ref().map_or(now, |new| new.hot.updated_at);
                 let before = old.as_ref().map_or(Time::ZERO, |old| old.hot.updated_at);
                 if at > now || at < before {
-                    self.violation("E24", format!("{id}: updated_at went from {before:?} to {at:?} in a commit at {now:?}"));
+                    self.violation(
+                        "E24",
+                        format!("{id}: updated_at went from {before:?} to {at:?} in a commit at {now:?}"),
+                    );
                 }
                 self.check_step(&Step { id, now: at, old: old.as_ref(), new: new.as_ref(), events });
             }
@@ -292,9 +301,7 @@ impl Judge {
     /// In an idle engine nothing is committed but what a due timer asks for.
     fn check_idle(&mut self, commit: &Committed<'_>) {
         let now = commit.batch.now;
-        let timed = |key: &Key| {
-            self.records.get(key).is_some_and(|seen| seen.due.iter().any(|due| due.at <= now))
-        };
+        let timed = |key: &Key| self.records.get(key).is_some_and(|seen| seen.due.iter().any(|due| due.at <= now));
         let batch = commit.batch;
         if self.idle && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty() {
             let keys: Vec<Key> = batch.writes.iter().map(|write| write.key).collect();

@@ -173,7 +173,11 @@ impl Judge {
                     );
                     expected += u32::from(!ends);
                     if *reclaims != expected {
-                        self.broken("EX-52", step.id, format!("`lease_lost` tells {reclaims} reclaims, not {expected}"));
+                        self.broken(
+                            "EX-52",
+                            step.id,
+                            format!("`lease_lost` tells {reclaims} reclaims, not {expected}"),
+                        );
                     }
                 }
                 _ => {}
@@ -207,14 +211,19 @@ impl Judge {
 
     fn check_done(&mut self, step: &Step<'_>, new: &Execution, tally: &Tally) {
         if is_done(step.old) + tally.finished != tally.replayed + is_done(step.new) {
-            let what = format!("{} `finished` and {} `replayed` events do not lead here", tally.finished, tally.replayed);
+            let what =
+                format!("{} `finished` and {} `replayed` events do not lead here", tally.finished, tally.replayed);
             self.broken("RI-19", step.id, what);
         }
         if let Some(old) = step.old.filter(|old| old.is_done())
             && tally.replayed == 0
             && old.hot.state != new.hot.state
         {
-            self.broken("RI-8", step.id, format!("a terminal state changed: {:?} to {:?}", old.hot.state, new.hot.state));
+            self.broken(
+                "RI-8",
+                step.id,
+                format!("a terminal state changed: {:?} to {:?}", old.hot.state, new.hot.state),
+            );
         }
         for event in step.events {
             if let Fact::Finished { outcome, reason, .. } = &event.fact {
@@ -309,12 +318,19 @@ impl Judge {
         if !same {
             self.broken("EX-37", step.id, "a lease changed in more than a later end");
         }
-        let worked = after.expires_at != before.expires_at
-            || step.old.is_some_and(|old| {
-                old.hot.progress != new.hot.progress || old.checkpoint() != new.checkpoint()
-            });
-        if worked && step.now >= before.expires_at {
-            self.broken("E6", step.id, "a worker changed it under a lease that had run out");
+        // Other commands of the commit may be later; a renewal and a progress tell their own time.
+        let renewed_at = (after.expires_at != before.expires_at).then(|| after.expires_at - after.lease_ms);
+        if renewed_at.is_some_and(|at| at >= before.expires_at) {
+            self.broken("E6", step.id, "was renewed under a lease that had run out");
+        }
+        let progress =
+            new.hot.progress.as_ref().filter(|_| step.old.is_none_or(|old| old.hot.progress != new.hot.progress));
+        if progress.is_some_and(|progress| progress.at >= after.expires_at) {
+            self.broken("E6", step.id, "told its progress under a lease that had run out");
+        }
+        let saved = new.checkpoint().filter(|saved| step.old.is_none_or(|old| old.checkpoint() != Some(saved)));
+        if saved.is_some_and(|saved| saved.at >= after.expires_at) {
+            self.broken("E6", step.id, "saved a checkpoint under a lease that had run out");
         }
     }
 
@@ -329,8 +345,9 @@ impl Judge {
             return;
         };
         let due = |at: Option<Time>| at.is_some_and(|at| at <= step.now);
-        let ended_by_now = last.at.max(if last.end == LeaseEnd::Expired { step.now } else { last.at });
-        let valid = ended_by_now < lease.expires_at;
+        let lost_at =
+            step.events.iter().find(|event| matches!(event.fact, Fact::LeaseLost { .. })).map(|event| event.at);
+        let valid = lost_at.unwrap_or(last.at) < lease.expires_at;
         match &last.end {
             LeaseEnd::Completed { .. }
             | LeaseEnd::Failed(_)
@@ -358,12 +375,7 @@ impl Judge {
     }
 
     fn check_issued(&mut self, step: &Step<'_>, new: &Execution, lease: &Lease) {
-        let fact = LeaseFact {
-            execution: step.id,
-            epoch: lease.epoch,
-            acquired_ms: self.now_ms,
-            ended_ms: None,
-        };
+        let fact = LeaseFact { execution: step.id, epoch: lease.epoch, acquired_ms: self.now_ms, ended_ms: None };
         if self.facts.leases.insert(lease.id, fact).is_some() {
             self.broken("RL-5", step.id, "a lease id was used again");
         }
@@ -440,7 +452,8 @@ impl Judge {
             let fence = call.fence.map(|fence| (fence.lease, fence.epoch));
             let right = call.id == Some(id) && (fence.is_none() || fence == current);
             if !right {
-                let what = format!("attempt {} took `{token}` under {fence:?}, its lease was {current:?}", attempt.index);
+                let what =
+                    format!("attempt {} took `{token}` under {fence:?}, its lease was {current:?}", attempt.index);
                 self.broken("RI-7", id, what);
             }
             self.trace(token);

@@ -14,8 +14,7 @@ use weft_store::memory::Dump;
 impl Judge {
     /// Compares a dump with what the commits add up to. The records of the commit that is being observed may be newer.
     pub fn check_whole(&mut self, partition: PartitionId, dump: &Dump) {
-        let mine: Vec<(&Key, &Seen)> =
-            self.records.iter().filter(|(key, _)| key.partition() == partition).collect();
+        let mine: Vec<(&Key, &Seen)> = self.records.iter().filter(|(key, _)| key.partition() == partition).collect();
         let mut wrong: Vec<(&str, String)> = Vec::new();
         if mine.len() != dump.records.len() {
             let what = format!("partition {partition} has {} records, not {}", dump.records.len(), mine.len());
@@ -63,8 +62,8 @@ impl Judge {
     /// Who will move it on? Somebody must.
     fn stranded(&self, execution: &Execution) -> Option<String> {
         let State::Blocked { holds, .. } = &execution.hot.state else {
-            let moves = matches!(execution.hot.state, State::Ready { .. } | State::Done { .. })
-                || !execution.due().is_empty();
+            let moves =
+                matches!(execution.hot.state, State::Ready { .. } | State::Done { .. }) || !execution.due().is_empty();
             return (!moves).then(|| format!("{} is stranded: {:?}", execution.id, execution.hot.state));
         };
         let open = |id: &ExecutionId| self.execution(*id).is_some_and(|child| !child.is_done());

@@ -1,5 +1,8 @@
 //! The simulator finds nothing in the engine as it is, and everything in one that is broken on purpose.
 
+#[cfg(feature = "planted")]
+mod planted;
+
 use std::collections::BTreeMap;
 use weft_sim::{Options, Scenario, run, run_seed};
 
