@@ -126,30 +126,20 @@ impl Client {
 
     /// Takes what is there, partition by partition. A deployment with one partition waits there too, in the same call.
     async fn claim_now(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
-        let single = self.shared.partitions.len() == 1;
         let mut total = ClaimReply::default();
-        let held = self.partitions_of_claim(spec).await?;
-        let others = self.shared.claim_order(spec).into_iter().filter(|partition| !held.contains(partition));
-        for (at, partition) in held.iter().copied().chain(others).enumerate() {
-            // A repeat gets what the first call took, wherever that is, and nothing else.
-            if at == held.len() && !total.executions.is_empty() {
-                break;
-            }
-            let seat = Seat::new();
-            let wait = if single { wait_ms } else { 0 };
-            let job = ClaimJob::new(spec.clone(), max - total.executions.len(), seat.clone(), wait == 0);
-            let (job, answer) = job;
-            self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-            let reply = await_claim(&*self.shared.runtime, seat, answer, wait).await;
-            match reply {
-                Ok(reply) => {
-                    total.executions.extend(reply.executions);
-                    total.more |= reply.more;
-                    total.draining |= reply.draining;
-                }
-                // A repeat that could not see all it holds is no answer: it can be sent again.
-                Err(rejection) if total.executions.is_empty() || at < held.len() => return Err(rejection),
+        // A repeat gets what the first call took, wherever that is, and nothing else.
+        for partition in self.partitions_of_claim(spec).await? {
+            total.absorb(self.claim_at(partition, spec, max, Wish::Again).await?);
+        }
+        if !total.executions.is_empty() {
+            return Ok(total);
+        }
+        let wish = if self.shared.partitions.len() == 1 { Wish::Wait(wait_ms) } else { Wish::Now };
+        for partition in self.shared.claim_order(spec) {
+            match self.claim_at(partition, spec, max - total.executions.len(), wish).await {
+                Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
+                Err(rejection) if total.executions.is_empty() => return Err(rejection),
                 Err(_) => break,
             }
             if total.executions.len() >= max {
@@ -157,6 +147,23 @@ impl Client {
             }
         }
         Ok(total)
+    }
+
+    async fn claim_at(
+        &self,
+        partition: PartitionId,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        wish: Wish,
+    ) -> Result<ClaimReply, Rejection> {
+        let seat = Seat::new();
+        let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
+        let (mut job, answer) = ClaimJob::new(spec.clone(), max, seat.clone(), wait_ms == 0);
+        if wish == Wish::Again {
+            job = job.again_only();
+        }
+        self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
+        await_claim(&*self.shared.runtime, seat, answer, wait_ms).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -504,6 +511,16 @@ async fn await_claim(
     };
     drop(guard);
     reply
+}
+
+/// What a claim wants of one partition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// What an earlier call with its request id took there, and nothing else.
+    Again,
+    /// What is there now.
+    Now,
+    Wait(u64),
 }
 
 struct SeatGuard(Arc<Seat>);

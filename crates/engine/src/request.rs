@@ -294,6 +294,15 @@ pub struct ClaimReply {
     pub draining: bool,
 }
 
+impl ClaimReply {
+    /// Adds what another partition gave.
+    pub(crate) fn absorb(&mut self, other: ClaimReply) {
+        self.executions.extend(other.executions);
+        self.more |= other.more;
+        self.draining |= other.draining;
+    }
+}
+
 macro_rules! fenced {
     ($(#[$doc:meta])* $name:ident { $($field:ident : $ty:ty = $default:expr),* $(,)? }) => {
         $(#[$doc])*

@@ -96,6 +96,10 @@ impl Cluster {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn remark(&self, index: usize, what: &str) {
+        self.judge.lock().log.remark(|| format!("{} node {index} {what}", self.world.now_ms()));
+    }
+
     pub fn count(&self, what: &str, by: u64) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(what.to_owned()).or_default() += by;
@@ -112,6 +116,7 @@ impl Cluster {
 
     /// Begins the next life of a node on the same store.
     pub fn start(self: &Arc<Self>, index: usize) {
+        self.remark(index, "starts");
         let seed = self.settings.seed;
         let (life, group, in_flight) = {
             let mut nodes = self.nodes();
@@ -128,7 +133,7 @@ impl Cluster {
         let sleeper = Arc::new(NetworkSleeper(self.world.clone()));
         let faulty = Arc::new(Faulty::new(truth, self.faults(), dice.number(), sleeper));
         self.nodes()[index].faulty = Some(faulty.clone());
-        let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight));
+        let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight, index));
         let runtime = Arc::new(SimRuntime::new(self.world.clone(), group, skew, dice));
         let config =
             Config { node: format!("n{index}").into(), cache_bytes: self.settings.cache_bytes, ..Config::default() };
@@ -189,6 +194,7 @@ impl Cluster {
     }
 
     pub fn resume(&self, index: usize) {
+        self.remark(index, "goes on");
         let mut nodes = self.nodes();
         nodes[index].paused = false;
         self.world.resume(nodes[index].group);
@@ -332,9 +338,11 @@ pub async fn chaos(cluster: Arc<Cluster>, settings: Settings) {
             if cluster.is_healed() {
                 return;
             }
+            cluster.remark(index, "crashes");
             cluster.count("node_crash", 1);
             cluster.crash(index);
         } else {
+            cluster.remark(index, "stands still");
             cluster.count("node_pause", 1);
             cluster.pause(index);
         }

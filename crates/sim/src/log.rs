@@ -43,6 +43,10 @@ impl Log {
             let _ = write!(line, " {:?}", write.key);
         }
         self.line(&line);
+        self.remark(|| {
+            let (expect, fast, strict) = (batch.expect.seq, batch.fast, batch.strict);
+            format!("  expects {expect} fast {fast} strict {strict} reads {:?} drops {:?}", batch.reads, batch.due_drops)
+        });
         for write in &batch.writes {
             match &write.what {
                 Change::Insert(body) | Change::Update(body) => {

@@ -68,6 +68,7 @@ pub struct Sight<S> {
     judge: SharedJudge,
     seen: Mutex<BTreeMap<PartitionId, Seen>>,
     in_flight: Arc<AtomicU64>,
+    node: usize,
 }
 
 #[derive(Default)]
@@ -79,8 +80,8 @@ struct Seen {
 
 impl<S> Sight<S> {
     /// `in_flight` counts the commits that this node waits for.
-    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>) -> Self {
-        Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight }
+    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>, node: usize) -> Self {
+        Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight, node }
     }
 
     fn with_seen(&self, partition: PartitionId, note: impl FnOnce(&mut Seen)) {
@@ -128,6 +129,15 @@ impl<S> Sight<S> {
     }
 }
 
+fn words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Applied { head } => format!("applied at {}", head.position.seq),
+        Outcome::Conflict { keys, head } => format!("conflict at {} in {keys:?}", head.position.seq),
+        Outcome::NotApplied { .. } => "not applied".to_owned(),
+        Outcome::Unknown { .. } => "unknown".to_owned(),
+    }
+}
+
 /// Counts a commit as in flight for as long as its future lives.
 struct Flight(Arc<AtomicU64>);
 
@@ -156,9 +166,12 @@ impl<S: Store> Store for Sight<S> {
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
         let id = batch.id;
         self.sends(partition, id);
+        let node = self.node;
+        self.judge.lock().log.remark(|| format!("  node {node} sends {id} to partition {partition}"));
         let flight = Flight::begin(&self.in_flight);
         let outcome = self.inner.commit(partition, batch).await;
         drop(flight);
+        self.judge.lock().log.remark(|| format!("  node {node} is told of {id}: {}", words(&outcome)));
         self.told(partition, id, &outcome);
         outcome
     }

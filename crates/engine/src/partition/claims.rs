@@ -28,6 +28,8 @@ pub struct ClaimJob {
     seat: Arc<Seat>,
     /// Answer at once if there is nothing.
     answer_empty: bool,
+    /// Takes nothing that an earlier call with its request id does not hold.
+    again_only: bool,
     reply: ReplyTo,
 }
 
@@ -39,12 +41,18 @@ impl ClaimJob {
         answer_empty: bool,
     ) -> (Self, mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>) {
         let (reply, answer) = mpsc::unbounded_channel();
-        (Self { spec, max, seat, answer_empty, reply }, answer)
+        (Self { spec, max, seat, answer_empty, again_only: false, reply }, answer)
     }
 
     /// One of several partitions in which the same call waits.
     pub fn shared(spec: Arc<ClaimSpec>, max: usize, seat: Arc<Seat>, reply: ReplyTo) -> Self {
-        Self { spec, max, seat, answer_empty: false, reply }
+        Self { spec, max, seat, answer_empty: false, again_only: false, reply }
+    }
+
+    /// Only what an earlier call with its request id took.
+    pub fn again_only(mut self) -> Self {
+        self.again_only = true;
+        self
     }
 }
 
@@ -250,7 +258,7 @@ impl Partition {
                     self.want(misses);
                     self.claims.behind.push(waiter);
                 }
-                Ok(executions) if executions.is_empty() => {
+                Ok(executions) if executions.is_empty() && !waiter.job.again_only => {
                     waiter.looked_up = true;
                     self.claims.insert(waiter);
                 }

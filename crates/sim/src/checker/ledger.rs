@@ -203,8 +203,13 @@ impl Judge {
         self.violation("RI-1", format!("{} `{}` {target} was acknowledged, but {what}", note.verb, note.token));
     }
 
+    /// A purge may have been in the very commit of the call, and have taken everything with it.
+    fn is_purged(&self, note: &Note) -> bool {
+        note.id.is_some_and(|id| self.facts.purged.contains(&id))
+    }
+
     fn accepted_trace(&mut self, note: &Note) {
-        if !self.facts.traces.contains(&note.token) {
+        if !self.is_purged(note) && !self.facts.traces.contains(&note.token) {
             self.untrue(note, "nothing of it is in the store");
         }
     }
@@ -281,7 +286,7 @@ impl Judge {
     }
 
     fn accepted_end(&mut self, note: &Note, is_it: impl Fn(&LeaseEnd) -> bool) {
-        let Some((id, fence)) = note.id.zip(note.fence) else { return };
+        let Some((id, fence)) = note.id.zip(note.fence).filter(|_| !self.is_purged(note)) else { return };
         let end = self.facts.ends.get(&(id, fence.epoch));
         if !end.is_some_and(|fact| fact.lease == fence.lease && is_it(&fact.end)) {
             let found = end.map(|fact| fact.end.clone());
@@ -358,6 +363,7 @@ impl Judge {
     pub fn wait_begins(&mut self, instance: Text, now_ms: u64, wait_ms: u64) -> u64 {
         self.ledger.waits += 1;
         let waiter = Waiter { instance, since_ms: now_ms, until_ms: now_ms + wait_ms };
+        self.log.remark(|| format!("{now_ms} {} begins to wait for {wait_ms} ms", waiter.instance));
         self.facts.waiters.insert(self.ledger.waits, waiter);
         self.ledger.waits
     }
