@@ -45,7 +45,10 @@ impl Log {
         self.line(&line);
         self.remark(|| {
             let (expect, fast, strict) = (batch.expect.seq, batch.fast, batch.strict);
-            format!("  expects {expect} fast {fast} strict {strict} reads {:?} drops {:?}", batch.reads, batch.due_drops)
+            format!(
+                "  expects {expect} fast {fast} strict {strict} reads {:?} drops {:?}",
+                batch.reads, batch.due_drops
+            )
         });
         for write in &batch.writes {
             match &write.what {

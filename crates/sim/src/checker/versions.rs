@@ -143,10 +143,8 @@ impl Judge {
         if !grew(old.2.into(), new_counters.2.into(), tally.replayed) {
             self.broken("E24", step.id, format!("replays {} to {}", old.2, new_counters.2));
         }
-        if tally.replayed == 0 {
-            if !grew(old.3.into(), new_counters.3.into(), tally.retries) {
-                self.broken("E14", step.id, format!("retries_used {} to {}", old.3, new_counters.3));
-            }
+        if tally.replayed == 0 && !grew(old.3.into(), new_counters.3.into(), tally.retries) {
+            self.broken("E14", step.id, format!("retries_used {} to {}", old.3, new_counters.3));
         }
         self.check_losses(step, old.4, new_counters.4);
         if tally.submitted != u32::from(step.old.is_none()) {
@@ -360,10 +358,10 @@ impl Judge {
             | LeaseEnd::Failed(_)
             | LeaseEnd::Delayed { .. }
             | LeaseEnd::Children { .. }
-            | LeaseEnd::CancelledByHolder { .. } => {
-                if !valid {
-                    self.broken("EX-21", step.id, "a worker ended it under a lease that had run out");
-                }
+            | LeaseEnd::CancelledByHolder { .. }
+                if !valid =>
+            {
+                self.broken("EX-21", step.id, "a worker ended it under a lease that had run out");
             }
             LeaseEnd::Expired => {
                 if valid {
@@ -428,10 +426,8 @@ impl Judge {
         purges: bool,
     ) {
         match (old, new) {
-            (Some(Record::Attempt(old)), Some(Record::Attempt(new))) => {
-                if old != new {
-                    self.broken("E4", id, format!("attempt {index}, which had ended, changed"));
-                }
+            (Some(Record::Attempt(old)), Some(Record::Attempt(new))) if old != new => {
+                self.broken("E4", id, format!("attempt {index}, which had ended, changed"));
             }
             (_, None) => {
                 let kept = self.records.contains_key(&Key::Execution(id));
