@@ -189,7 +189,7 @@ mod tests {
 
     fn whats(path: &str, text: &str) -> Vec<String> {
         let tree = Tree::of(&[(path, text)]);
-        check(&tree).into_iter().map(|finding| format!("{} {}", finding.line, finding.what)).collect()
+        judged(&tree, &[]).into_iter().map(|finding| format!("{} {}", finding.line, finding.what)).collect()
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     large.round(&load).await?;
     // The small queue is opened only now, so that this is the memory of the large one alone.
     let worked_mb = process::rss_mb();
+    let rss_peak_mb = process::rss_peak_mb().map(rounded);
     let mut small = Side::fill(target, &load, SMALL).await?;
     small.round(&load).await?;
     for _ in 1..ROUNDS {
@@ -48,8 +49,6 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
         small.round(&load).await?;
     }
     let stats = large.bed.engine.stats().since(before);
-    // Counting a million executions takes memory of its own.
-    let rss_peak_mb = process::rss_peak_mb().map(rounded);
     let (large_per_s, small_per_s) = (large.check(&load).await?, small.check(&load).await?);
 
     let mut report = Report::new("backlog", target);

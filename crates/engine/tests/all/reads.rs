@@ -99,6 +99,7 @@ async fn ex_72_explain_names_every_reason() {
     kit.client.complete(Completion::of(&work)).await.unwrap();
     assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["done"]);
     kit.submit(Submission::new("mail")).await;
+    pass(5).await;
     let second = kit.submit(Submission::new("mail")).await;
     assert_eq!(codes(&kit.client.explain(second).await.unwrap()), ["behind"]);
 }
