@@ -62,6 +62,9 @@ pub struct Cache {
     entries: LruCache<Key, Entry, Fixed>,
     /// Dropped since the open batch began, which may rest on them.
     gone: BTreeSet<Key>,
+    /// The latest turn of anything that was dropped. A read that began before it may show what was there before a commit
+    /// of ours that nothing here remembers any more.
+    floor: u64,
     weight: usize,
     weight_max: usize,
 }
@@ -86,6 +89,7 @@ impl Cache {
         Self {
             entries: LruCache::unbounded_with_hasher(Fixed::default()),
             gone: BTreeSet::new(),
+            floor: 0,
             weight: 0,
             weight_max,
         }
@@ -146,6 +150,9 @@ impl Cache {
                 Err(error) => (What::Damaged(error), Some(found.revision)),
             },
         };
+        if turn < self.floor && !self.entries.contains(&key) {
+            return;
+        }
         if let Some(entry) = self.entries.peek(&key) {
             let known = match &entry.what {
                 What::Present(_, revision) => Some(*revision),
@@ -157,14 +164,18 @@ impl Cache {
                 return;
             }
         }
-        let what = match (what, self.entries.peek(&key).map(|entry| &entry.what)) {
-            (What::Present(mut record, revision), Some(What::Present(known, same))) if revision == *same => {
+        match (what, self.entries.peek(&key)) {
+            (
+                What::Present(mut record, revision),
+                Some(Entry { what: What::Present(known, same), stamp: known_stamp, turn: known_turn, .. }),
+            ) if revision == *same => {
                 record.absorb(known);
-                What::Present(record, revision)
+                // The same revision, known as of the later of the two looks.
+                let (stamp, turn) = (stamp.max(*known_stamp), turn.max(*known_turn));
+                self.insert(key, What::Present(record, revision), stamp, turn);
             }
-            (what, _) => what,
-        };
-        self.insert(key, what, stamp, turn);
+            (what, _) => self.insert(key, what, stamp, turn),
+        }
     }
 
     fn insert(&mut self, key: Key, what: What, stamp: u64, turn: u64) {
@@ -180,9 +191,14 @@ impl Cache {
 
     pub fn remove(&mut self, key: &Key) {
         if let Some(old) = self.entries.pop(key) {
-            self.weight -= old.weight;
-            self.gone.insert(*key);
+            self.dropped(*key, &old);
         }
+    }
+
+    fn dropped(&mut self, key: Key, old: &Entry) {
+        self.weight -= old.weight;
+        self.gone.insert(key);
+        self.floor = self.floor.max(old.turn);
     }
 
     /// Drops the records that were used longest ago. Called only between batches: what a command asked for stays until
@@ -190,10 +206,7 @@ impl Cache {
     pub fn trim(&mut self) {
         while self.weight > self.weight_max && self.entries.len() > 1 {
             match self.entries.pop_lru() {
-                Some((key, old)) => {
-                    self.weight -= old.weight;
-                    self.gone.insert(key);
-                }
+                Some((key, old)) => self.dropped(key, &old),
                 None => return,
             }
         }
