@@ -48,7 +48,10 @@ pub enum End {
 
 fn main() -> ExitCode {
     let weft = Weft::parse();
-    terminal::log_to_stderr();
+    // The simulator breaks things by the thousand: what the engine says about each is no news.
+    if !matches!(weft.command, Command::Sim(_)) {
+        terminal::log_to_stderr();
+    }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Demo(args) => demo::run(args, colour),

@@ -79,12 +79,16 @@ struct Slot {
     blind: bool,
     old_due: Vec<Due>,
     record: Option<Record>,
+    /// Its write, if it was encoded ahead; a further change takes it back.
+    encoded: Option<Option<Write>>,
 }
 
 /// All changes of one batch.
 #[derive(Default)]
 pub struct Overlay {
     slots: BTreeMap<Key, Slot>,
+    /// Slots that changed since the last `encode_ahead`.
+    unencoded: Vec<Key>,
     reads: BTreeMap<Key, Option<CommitId>>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
@@ -131,6 +135,15 @@ impl Overlay {
         &self.children
     }
 
+    /// Encodes what has changed so far, so that `seal` has little left to do. Changes nothing that can be seen.
+    pub fn encode_ahead(&mut self) {
+        for key in std::mem::take(&mut self.unencoded) {
+            if let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.encoded.is_none()) {
+                slot.encoded = Some(write_of(key, slot));
+            }
+        }
+    }
+
     /// Turns the overlay into a commit, and into the records as they will be once it is applied.
     pub fn seal(self, id: CommitId, expect: Position, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
         let mut reads: Vec<(Key, Option<CommitId>)> = Vec::with_capacity(self.slots.len() + self.reads.len());
@@ -149,7 +162,7 @@ impl Overlay {
                     lanes.insert(lane);
                 }
             }
-            writes.extend(write_of(key, &slot));
+            writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &slot)));
             if let Some(record) = &mut slot.record {
                 record.mark_clean();
             }
@@ -248,8 +261,10 @@ impl Effects {
                     Lookup::Present { record, revision } => (Some(revision), record.due()),
                     Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new()),
                 };
-                Slot { seen, blind: false, old_due, record: None }
+                Slot { seen, blind: false, old_due, record: None, encoded: None }
             });
+            slot.encoded = None;
+            overlay.unencoded.push(key);
             match pending {
                 Pending::Put(record) => {
                     overlay.weight += record.weight();

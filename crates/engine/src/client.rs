@@ -203,7 +203,7 @@ impl Client {
         drop(answer_to);
         match runtime::timeout(&*self.shared.runtime, wait_ms, answers.recv()).await {
             Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
-            None if seat.close() => Ok(ClaimReply::default()),
+            None if seat.leave() => Ok(ClaimReply::default()),
             // A partition has begun to serve it: its commit decides.
             None => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
         }
@@ -505,7 +505,8 @@ async fn await_claim(
     } else {
         match runtime::timeout(runtime, wait_ms, answer.recv()).await {
             Some(reply) => reply.unwrap_or_else(gone),
-            None if seat.close() => Ok(ClaimReply::default()),
+            None if seat.leave() => Ok(ClaimReply::default()),
+            // The partition has begun to serve it: its commit decides.
             None => answer.recv().await.unwrap_or_else(gone),
         }
     };

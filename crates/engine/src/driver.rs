@@ -27,8 +27,13 @@ enum Woken {
 pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition, mut mail: Mail) {
     let mut calls: FuturesUnordered<BoxFuture<Arrival>> = FuturesUnordered::new();
     let mut open = true;
-    while open || !partition.is_idle() || !calls.is_empty() {
-        match next(&shared, &partition, &mut mail, &mut calls, open).await {
+    let mut arrived = None;
+    while open || !partition.is_idle() || !calls.is_empty() || arrived.is_some() {
+        let woken = match arrived.take() {
+            Some(arrival) => Woken::Arrival(arrival),
+            None => next(&shared, &partition, &mut mail, &mut calls, open).await,
+        };
+        match woken {
             Woken::Input(Some(input)) => partition.handle(input),
             Woken::Input(None) => open = false,
             Woken::Arrival(arrival) => partition.arrive(arrival),
@@ -43,13 +48,26 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             take_waiting(&mut partition, &mut mail);
         }
         // Answers that are there already join this step.
-        while let Some(Some(arrival)) = future::FutureExt::now_or_never(calls.next()) {
+        while let Some(arrival) = at_once(&mut calls) {
             partition.arrive(arrival);
         }
-        for effect in partition.step() {
-            calls.push(perform(&shared, id, effect));
+        while arrived.is_none() {
+            let effects = partition.step();
+            let done = effects.is_empty() && !partition.has_more();
+            calls.extend(effects.into_iter().map(|effect| perform(&shared, id, effect)));
+            // Looked at before anybody is answered: that brings a commit to the store.
+            arrived = at_once(&mut calls);
+            partition.reply();
+            if done {
+                break;
+            }
         }
     }
+}
+
+/// An answer of the store that is there already.
+fn at_once(calls: &mut FuturesUnordered<BoxFuture<Arrival>>) -> Option<Arrival> {
+    future::FutureExt::now_or_never(calls.next()).flatten()
 }
 
 /// Takes what else has come in, as far as the open batch has room.

@@ -1,20 +1,26 @@
 //! Deciding about one batch and writing it, inside a transaction that somebody else began.
 //!
 //! Everything is checked before the first write, so a refused batch leaves nothing to roll back. The heads of the
-//! partitions are kept in memory: this is the only connection that writes, and the lock file keeps other processes out.
+//! partitions, the barred ids and the ids of recent commits are kept in memory: this is the only connection that writes,
+//! and the lock file keeps other processes out.
 
 use crate::sql;
 use crate::table::{Records, Row};
 use rusqlite::{Connection, OptionalExtension, Result, Statement};
-use weft_core::change::{Batch, Change, DueEntry, Head, Position, Write};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use uuid::Uuid;
+use weft_core::change::{Batch, Body, Change, DueEntry, Head, Position};
 use weft_core::limits::{BYTES_PER_COMMIT_MAX, RECORDS_PER_COMMIT_MAX};
-use weft_core::record::Key;
+use weft_core::record::{Key, KeyBytes};
 use weft_core::schema::{Due, Kind};
 use weft_core::{CommitId, PartitionId, Time};
 use weft_store::Resolution;
 
 /// Barred ids are kept this long; by then a commit that was given up cannot be under way any more.
 const BARRED_MS: u64 = 3_600_000;
+
+/// Commits that are known by their id without looking into the feed.
+const RECENT_MAX: usize = 8192;
 
 /// What was decided. `Applied` becomes true with the transaction.
 #[derive(Debug)]
@@ -33,60 +39,97 @@ pub enum Decision {
 pub struct Applier<'c> {
     records: Vec<Records<'c>>,
     due_add: Statement<'c>,
+    due_add_rows: Statement<'c>,
     due_remove: Statement<'c>,
     head_read: Statement<'c>,
     head_write: Statement<'c>,
     feed_add: Statement<'c>,
     feed_find: Statement<'c>,
-    barred_find: Statement<'c>,
+    barred_all: Statement<'c>,
     barred_add: Statement<'c>,
     barred_trim: Statement<'c>,
-    heads: Vec<Head>,
+    partitions: Vec<Known>,
+}
+
+/// What is known about a partition without looking into the file.
+#[derive(Default)]
+struct Known {
+    head: Head,
+    barred: BTreeSet<CommitId>,
+    /// The last commits of this process, oldest first. Nobody can send one again that came before.
+    recent: VecDeque<CommitId>,
+    recent_heads: BTreeMap<CommitId, Head>,
+}
+
+impl Known {
+    fn remember(&mut self, id: CommitId) {
+        self.recent_heads.insert(id, self.head);
+        self.recent.push_back(id);
+        if self.recent.len() > RECENT_MAX
+            && let Some(oldest) = self.recent.pop_front()
+        {
+            self.recent_heads.remove(&oldest);
+        }
+    }
 }
 
 impl<'c> Applier<'c> {
     pub fn new(connection: &'c Connection, partitions: u16) -> Result<Self> {
         let mut applier = Self {
             records: Kind::ALL.into_iter().map(|kind| Records::new(connection, kind)).collect::<Result<_>>()?,
-            due_add: connection.prepare(sql::DUE_ADD)?,
+            due_add: connection.prepare(&sql::due_add(1))?,
+            due_add_rows: connection.prepare(&sql::due_add(sql::ROWS))?,
             due_remove: connection.prepare(sql::DUE_REMOVE)?,
             head_write: connection.prepare(sql::HEAD_WRITE)?,
             feed_add: connection.prepare(sql::FEED_ADD)?,
             feed_find: connection.prepare(sql::FEED_FIND)?,
-            barred_find: connection.prepare(sql::BARRED_FIND)?,
+            barred_all: connection.prepare(sql::BARRED_ALL)?,
             barred_add: connection.prepare(sql::BARRED_ADD)?,
             barred_trim: connection.prepare(sql::BARRED_TRIM)?,
             head_read: connection.prepare(sql::HEAD_READ)?,
-            heads: vec![Head::default(); usize::from(partitions)],
+            partitions: (0..partitions).map(|_| Known::default()).collect(),
         };
         applier.reload()?;
         Ok(applier)
     }
 
-    /// Takes the heads from the file.
+    /// Takes the heads and the barred ids from the file.
     pub fn reload(&mut self) -> Result<()> {
-        for (id, head) in self.heads.iter_mut().enumerate() {
-            *head = self.head_read.query_row([id as i64], head_of)?;
+        for (id, known) in self.partitions.iter_mut().enumerate() {
+            known.head = self.head_read.query_row([id as i64], head_of)?;
+            let barred =
+                self.barred_all.query_map([id as i64], |row| row.get(0).map(Uuid::from_bytes).map(CommitId))?;
+            known.barred = barred.collect::<Result<_>>()?;
         }
         Ok(())
     }
 
-    /// Takes over the head that a transaction has made durable.
-    pub fn settle(&mut self, partition: PartitionId, head: Head) {
-        self.heads[usize::from(partition.0)] = head;
+    /// Takes over what a transaction has made durable: a commit and the head it left.
+    pub fn settle(&mut self, partition: PartitionId, id: CommitId, head: Head) {
+        let known = &mut self.partitions[usize::from(partition.0)];
+        known.head = head;
+        known.remember(id);
+    }
+
+    /// The same for a barred id.
+    pub fn settle_bar(&mut self, partition: PartitionId, id: CommitId, head: Head) {
+        let known = &mut self.partitions[usize::from(partition.0)];
+        known.head = head;
+        known.barred.insert(id);
     }
 
     /// Decides, and writes if the batch is to be applied. After an error the transaction must be rolled back.
     pub fn commit(&mut self, partition: PartitionId, batch: &Batch) -> Result<Decision> {
-        let Some(&head) = self.heads.get(usize::from(partition.0)) else {
+        let Some(known) = self.partitions.get(usize::from(partition.0)) else {
             return Ok(Decision::Refused("there is no such partition"));
         };
-        if self.is_barred(partition, batch.id)? {
+        if known.barred.contains(&batch.id) {
             return Ok(Decision::Refused("the commit id is barred"));
         }
-        if let Some(head) = self.applied(partition, batch.id)? {
-            return Ok(Decision::Repeated(head));
+        if let Some(head) = known.recent_heads.get(&batch.id) {
+            return Ok(Decision::Repeated(*head));
         }
+        let head = known.head;
         if let Some(keys) = self.conflict(partition, batch, head)? {
             return Ok(Decision::Conflict { keys, head });
         }
@@ -126,9 +169,28 @@ impl<'c> Applier<'c> {
         for entry in &batch.due_drops {
             self.due_remove.execute((partition.0, entry.timer, entry.at.as_i64(), entry.kind, entry.key.as_ref()))?;
         }
-        for write in &batch.writes {
-            self.write(partition, batch.id, write)?;
+        // Each record is written once, so that the order among them does not matter: alike writes go together.
+        let keys: Vec<KeyBytes> = batch.writes.iter().map(|write| write.key.to_bytes()).collect();
+        let mut inserts: Vec<(Kind, (Row<'_>, &Body))> = Vec::with_capacity(batch.writes.len());
+        let mut armed = Vec::with_capacity(batch.writes.len());
+        for (write, key) in batch.writes.iter().zip(&keys) {
+            let kind = write.key.kind();
+            let row = Row { partition: partition.0, id: key.as_slice(), revision: batch.id.0.as_bytes() };
+            match &write.what {
+                Change::Insert(body) => inserts.push((kind, (row, body))),
+                Change::Update(body) => self.of(kind).update(row, body)?,
+                Change::Delete => self.of(kind).delete(row.partition, row.id)?,
+            }
+            for Due { timer, at } in &write.due_remove {
+                self.due_remove.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
+            }
+            armed.extend(write.due_add.iter().map(|due| (due, kind, row.id)));
         }
+        for run in inserts.chunk_by(|(kind, _), (next, _)| kind == next) {
+            let rows: Vec<(Row<'_>, &Body)> = run.iter().map(|(_, row)| *row).collect();
+            self.of(run[0].0).insert_all(&rows)?;
+        }
+        self.arm(partition, &armed)?;
         let head = self.advance(partition, Head { now: batch.now, ..head })?;
         let Position { generation, seq } = head.position;
         let events = (!batch.feed.is_empty()).then_some(batch.feed.as_ref());
@@ -145,21 +207,25 @@ impl<'c> Applier<'c> {
         Ok(head)
     }
 
-    fn write(&mut self, partition: PartitionId, id: CommitId, write: &Write) -> Result<()> {
-        let key = write.key.to_bytes();
-        let kind = write.key.kind();
-        let row = Row { partition: partition.0, id: key.as_slice(), revision: id.0.as_bytes() };
-        let records = self.of(kind);
-        match &write.what {
-            Change::Insert(body) => records.insert(row, body)?,
-            Change::Update(body) => records.update(row, body)?,
-            Change::Delete => records.delete(row.partition, row.id)?,
-        }
-        for Due { timer, at } in &write.due_remove {
-            self.due_remove.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
-        }
-        for Due { timer, at } in &write.due_add {
-            self.due_add.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
+    /// Adds entries to the due index, several at a time.
+    fn arm(&mut self, partition: PartitionId, entries: &[(&Due, Kind, &[u8])]) -> Result<()> {
+        for entries in entries.chunks(sql::ROWS) {
+            let statement = match entries.len() {
+                sql::ROWS => &mut self.due_add_rows,
+                _ => &mut self.due_add,
+            };
+            let whole = entries.len() == sql::ROWS;
+            for (at, (due, kind, id)) in entries.iter().enumerate() {
+                let skip = if whole { at * 5 } else { 0 };
+                statement.raw_bind_parameter(skip + 1, partition.0)?;
+                statement.raw_bind_parameter(skip + 2, due.timer as u8)?;
+                statement.raw_bind_parameter(skip + 3, due.at.as_i64())?;
+                statement.raw_bind_parameter(skip + 4, *kind as u8)?;
+                statement.raw_bind_parameter(skip + 5, *id)?;
+                if !whole || at + 1 == sql::ROWS {
+                    statement.raw_execute()?;
+                }
+            }
         }
         Ok(())
     }
@@ -172,12 +238,17 @@ impl<'c> Applier<'c> {
         id: CommitId,
         now: Time,
     ) -> Result<Option<(Resolution, Option<Head>)>> {
-        let Some(&head) = self.heads.get(usize::from(partition.0)) else { return Ok(None) };
-        if let Some(found) = self.applied(partition, id)? {
-            return Ok(Some((Resolution::Applied { position: found.position }, None)));
-        }
-        if self.is_barred(partition, id)? {
+        let Some(known) = self.partitions.get(usize::from(partition.0)) else { return Ok(None) };
+        let head = known.head;
+        if known.barred.contains(&id) {
             return Ok(Some((Resolution::NotApplied, None)));
+        }
+        let found = match known.recent_heads.get(&id) {
+            Some(found) => Some(*found),
+            None => self.feed_find.query_row((partition.0, &id.0.as_bytes()[..]), head_of).optional()?,
+        };
+        if let Some(found) = found {
+            return Ok(Some((Resolution::Applied { position: found.position }, None)));
         }
         self.barred_trim.execute((partition.0, (now - BARRED_MS).as_i64()))?;
         self.barred_add.execute((partition.0, &id.0.as_bytes()[..], now.as_i64()))?;
@@ -189,15 +260,6 @@ impl<'c> Applier<'c> {
     pub fn insert_due(&mut self, partition: PartitionId, entry: &DueEntry) -> Result<()> {
         let key = entry.key.as_ref();
         self.due_add.execute((partition.0, entry.timer, entry.at.as_i64(), entry.kind, key)).map(drop)
-    }
-
-    fn is_barred(&mut self, partition: PartitionId, id: CommitId) -> Result<bool> {
-        self.barred_find.exists((partition.0, &id.0.as_bytes()[..]))
-    }
-
-    /// The head that the commit left, if it was applied.
-    fn applied(&mut self, partition: PartitionId, id: CommitId) -> Result<Option<Head>> {
-        self.feed_find.query_row((partition.0, &id.0.as_bytes()[..]), head_of).optional()
     }
 
     fn of(&mut self, kind: Kind) -> &mut Records<'c> {

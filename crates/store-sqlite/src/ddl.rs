@@ -31,7 +31,6 @@ create table feed (
     events blob,
     primary key (partition, seq)
 ) without rowid;
-create unique index feed_by_commit on feed (partition, commit_id);
 create table barred (
     partition integer not null,
     commit_id blob not null,

@@ -12,7 +12,7 @@ use std::path::Path;
 pub const APPLICATION_ID: i64 = 0x5765_6674;
 
 /// The format this program writes.
-pub const VERSION: i64 = 1;
+pub const VERSION: i64 = 2;
 
 /// Brings a file from `version - 1` to `version`.
 struct Upgrade {
@@ -20,7 +20,7 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: [Upgrade; 0] = [];
+const UPGRADES: [Upgrade; 1] = [Upgrade { version: 2, sql: "drop index feed_by_commit" }];
 
 /// Says which format the file has, `None` if it is empty, or why it cannot be used. Only reads.
 pub fn identify(connection: &Connection, path: &Path) -> Result<Option<i64>, OpenError> {
@@ -133,23 +133,24 @@ mod tests {
     fn ops_24_upgrades_run_in_order_and_only_those_that_are_due() {
         let connection = made();
         let upgrades = [
-            Upgrade { version: 1, sql: "drop table feed" },
-            Upgrade { version: 2, sql: "create table colours (name text)" },
-            Upgrade { version: 3, sql: "alter table colours add column hue integer" },
+            Upgrade { version: VERSION, sql: "drop table feed" },
+            Upgrade { version: VERSION + 1, sql: "create table colours (name text)" },
+            Upgrade { version: VERSION + 2, sql: "alter table colours add column hue integer" },
         ];
-        upgrade(&connection, 1, &upgrades).unwrap();
+        upgrade(&connection, VERSION, &upgrades).unwrap();
         connection.execute("insert into colours (name, hue) values ('red', 0)", []).unwrap();
         assert!(connection.prepare("select seq from feed").is_ok());
-        assert_eq!(format_of(&connection, Path::new("x")).unwrap(), Some(3));
+        assert_eq!(format_of(&connection, Path::new("x")).unwrap(), Some(VERSION + 2));
     }
 
     #[test]
     fn ops_24_an_upgrade_that_fails_leaves_the_file_as_it_was() {
         let connection = made();
-        let broken = [Upgrade { version: 2, sql: "create table colours (name text); insert into nowhere values (1)" }];
-        upgrade(&connection, 1, &broken).unwrap_err();
+        let broken =
+            [Upgrade { version: VERSION + 1, sql: "create table colours (name text); insert into nowhere values (1)" }];
+        upgrade(&connection, VERSION, &broken).unwrap_err();
         assert!(connection.prepare("select name from colours").is_err());
-        assert_eq!(format_of(&connection, Path::new("x")).unwrap(), Some(1));
+        assert_eq!(format_of(&connection, Path::new("x")).unwrap(), Some(VERSION));
     }
 
     #[test]

@@ -9,15 +9,21 @@ pub fn parts_of(table: &Table, mask: PartMask) -> impl Iterator<Item = u8> {
     (0..table.parts.len() as u8).filter(move |part| mask.has(*part))
 }
 
-/// Parameters: partition, key, revision, large, all facets, all parts.
-pub fn insert(table: &Table) -> String {
+/// Rows that one statement inserts where there are many: running a statement costs as much as a row.
+pub const ROWS: usize = 8;
+
+/// Parameters of each row: partition, key, revision, large, all facets, all parts.
+///
+/// Stops at a row that is there already and keeps those before it, which spares a journal of the statement.
+pub fn insert(table: &Table, rows: usize) -> String {
     let columns: Vec<&str> = ["partition", "id", "revision", "large"]
         .into_iter()
         .chain(table.facets.iter().map(|facet| facet.name))
         .chain(table.parts.iter().copied())
         .collect();
-    let values = vec!["?"; columns.len()].join(", ");
-    format!("insert into {} ({}) values ({values})", table.name, columns.join(", "))
+    let row = format!("({})", vec!["?"; columns.len()].join(", "));
+    let rows = vec![row.as_str(); rows].join(", ");
+    format!("insert or fail into {} ({}) values {rows}", table.name, columns.join(", "))
 }
 
 /// Parameters: partition, key, revision, the facets that move, the parts of the mask.
@@ -72,7 +78,12 @@ pub const LARGE_DROP_ALL: &str = "delete from large_parts where partition = ?1 a
 pub const LARGE_READ: &str =
     "select bytes from large_parts where partition = ?1 and id = ?2 and kind = ?3 and part = ?4";
 
-pub const DUE_ADD: &str = "insert or ignore into due (partition, timer, at, kind, id) values (?1, ?2, ?3, ?4, ?5)";
+/// Parameters of each row: partition, timer, time, kind, key.
+pub fn due_add(rows: usize) -> String {
+    let rows = vec!["(?, ?, ?, ?, ?)"; rows].join(", ");
+    format!("insert or ignore into due (partition, timer, at, kind, id) values {rows}")
+}
+
 pub const DUE_REMOVE: &str =
     "delete from due where partition = ?1 and timer = ?2 and at = ?3 and kind = ?4 and id = ?5";
 
@@ -80,8 +91,10 @@ pub const HEAD_READ: &str = "select generation, seq, now from partitions where i
 pub const HEAD_WRITE: &str = "update partitions set generation = ?2, seq = ?3, now = ?4 where id = ?1";
 pub const FEED_ADD: &str =
     "insert into feed (partition, seq, generation, now, commit_id, events) values (?1, ?2, ?3, ?4, ?5, ?6)";
-/// Columns as in `HEAD_READ`, as the commit left them.
-pub const FEED_FIND: &str = "select generation, seq, now from feed where partition = ?1 and commit_id = ?2";
-pub const BARRED_FIND: &str = "select 1 from barred where partition = ?1 and commit_id = ?2";
+/// Columns as in `HEAD_READ`, as the commit left them. Reads the feed from its end: no index would pay for how rarely an
+/// outcome is unknown here.
+pub const FEED_FIND: &str = "\
+select generation, seq, now from feed where partition = ?1 and commit_id = ?2 order by seq desc limit 1";
+pub const BARRED_ALL: &str = "select commit_id from barred where partition = ?1";
 pub const BARRED_ADD: &str = "insert into barred (partition, commit_id, at) values (?1, ?2, ?3)";
 pub const BARRED_TRIM: &str = "delete from barred where partition = ?1 and at < ?2";

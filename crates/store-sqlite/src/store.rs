@@ -151,7 +151,9 @@ impl Store for SqliteStore {
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
         let (answer, answered) = oneshot::channel();
-        let _waiting = match self.writes.push(Job::Commit(writer::Commit { partition, batch, answer })) {
+        let batch = Arc::new(batch);
+        let commit = writer::Commit { partition, batch: batch.clone(), answer };
+        let _waiting = match self.writes.push(Job::Commit(commit)) {
             Ok(waiting) => waiting,
             Err(error) => return Outcome::NotApplied { retry_after_ms: 50, source: Arc::new(error) },
         };

@@ -22,6 +22,7 @@ pub struct Records<'c> {
     connection: &'c Connection,
     table: &'static Table,
     insert: Statement<'c>,
+    insert_rows: Statement<'c>,
     delete_small: Statement<'c>,
     delete: Statement<'c>,
     stamp: Statement<'c>,
@@ -36,7 +37,8 @@ impl<'c> Records<'c> {
         Ok(Self {
             connection,
             table,
-            insert: connection.prepare(&sql::insert(table))?,
+            insert: connection.prepare(&sql::insert(table, 1))?,
+            insert_rows: connection.prepare(&sql::insert(table, sql::ROWS))?,
             delete_small: connection.prepare(&sql::delete_small(table))?,
             delete: connection.prepare(&sql::delete(table))?,
             stamp: connection.prepare(&sql::stamp(table))?,
@@ -52,8 +54,35 @@ impl<'c> Records<'c> {
         rows.next()?.map(|row| row.get(0)).transpose()
     }
 
+    /// Writes whole rows. Those that are there already are replaced with all their parts.
+    pub fn insert_all(&mut self, rows: &[(Row<'_>, &Body)]) -> Result<()> {
+        for rows in rows.chunks(sql::ROWS) {
+            let together = rows.len() == sql::ROWS && rows.iter().all(|(_, body)| large_of(body).is_empty());
+            if together && self.insert_together(rows)? {
+                continue;
+            }
+            for (row, body) in rows {
+                self.insert(*row, body)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// False if a row was there already: then each has to be looked at.
+    fn insert_together(&mut self, rows: &[(Row<'_>, &Body)]) -> Result<bool> {
+        let columns = 4 + self.table.facets.len() + self.table.parts.len();
+        for (at, (row, body)) in rows.iter().enumerate() {
+            bind_insert(&mut self.insert_rows, at * columns, self.table, *row, body, PartMask::NONE)?;
+        }
+        match self.insert_rows.raw_execute() {
+            Ok(_) => Ok(true),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Writes a whole row. One that is there already is replaced with all its parts.
-    pub fn insert(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
+    fn insert(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
         match self.insert_fresh(row, body) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 self.delete(row.partition, row.id)?;
@@ -65,17 +94,7 @@ impl<'c> Records<'c> {
 
     fn insert_fresh(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
         let large = large_of(body);
-        bind_row(&mut self.insert, row)?;
-        self.insert.raw_bind_parameter(4, large.0)?;
-        for (at, value) in body.facets.iter().enumerate() {
-            bind_value(&mut self.insert, 5 + at, value)?;
-        }
-        let first = 5 + self.table.facets.len();
-        for part in 0..self.table.parts.len() {
-            let bytes = body.parts.iter().find(|(number, _)| usize::from(*number) == part);
-            let inline = bytes.and_then(|(number, bytes)| bytes.as_ref().filter(|_| !large.has(*number)));
-            bind_bytes(&mut self.insert, first + part, inline)?;
-        }
+        bind_insert(&mut self.insert, 0, self.table, row, body, large)?;
         self.insert.raw_execute()?;
         if large.is_empty() { Ok(()) } else { self.large.put(row, body, large) }
     }
@@ -92,7 +111,7 @@ impl<'c> Records<'c> {
                 free.insert(self.connection.prepare(&sql::update(self.table, mask))?)
             }
         };
-        bind_row(statement, row)?;
+        bind_row(statement, 0, row)?;
         bind_changes(statement, self.table, 4, body, mask, PartMask::NONE)?;
         match statement.raw_execute()? {
             0 => self.update_large(row, body, mask),
@@ -112,7 +131,7 @@ impl<'c> Records<'c> {
                 free.insert(self.connection.prepare(&sql::update_large(self.table, mask))?)
             }
         };
-        bind_row(statement, row)?;
+        bind_row(statement, 0, row)?;
         statement.raw_bind_parameter(4, before.without(mask).with(large).0)?;
         bind_changes(statement, self.table, 5, body, mask, large)?;
         statement.raw_execute()?;
@@ -179,10 +198,34 @@ fn large_of(body: &Body) -> PartMask {
     large.fold(PartMask::NONE, |mask, (part, _)| mask.with(PartMask::of(*part)))
 }
 
-fn bind_row(statement: &mut Statement<'_>, row: Row<'_>) -> Result<()> {
-    statement.raw_bind_parameter(1, row.partition)?;
-    statement.raw_bind_parameter(2, row.id)?;
-    statement.raw_bind_parameter(3, &row.revision[..])
+/// Binds the first three parameters after `skip`.
+fn bind_row(statement: &mut Statement<'_>, skip: usize, row: Row<'_>) -> Result<()> {
+    statement.raw_bind_parameter(skip + 1, row.partition)?;
+    statement.raw_bind_parameter(skip + 2, row.id)?;
+    statement.raw_bind_parameter(skip + 3, &row.revision[..])
+}
+
+/// Binds the parameters of one inserted row after `skip` others; parts in `large` as null.
+fn bind_insert(
+    statement: &mut Statement<'_>,
+    skip: usize,
+    table: &Table,
+    row: Row<'_>,
+    body: &Body,
+    large: PartMask,
+) -> Result<()> {
+    bind_row(statement, skip, row)?;
+    statement.raw_bind_parameter(skip + 4, large.0)?;
+    for (at, value) in body.facets.iter().enumerate() {
+        bind_value(statement, skip + 5 + at, value)?;
+    }
+    let first = skip + 5 + table.facets.len();
+    for part in 0..table.parts.len() {
+        let bytes = body.parts.iter().find(|(number, _)| usize::from(*number) == part);
+        let inline = bytes.and_then(|(number, bytes)| bytes.as_ref().filter(|_| !large.has(*number)));
+        bind_bytes(statement, first + part, inline)?;
+    }
+    Ok(())
 }
 
 /// Binds moving facets and the parts of the mask from parameter `first` on; parts in `large` as null.

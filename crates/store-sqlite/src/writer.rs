@@ -54,7 +54,8 @@ pub enum Job {
 
 pub struct Commit {
     pub partition: PartitionId,
-    pub batch: Batch,
+    /// Shared with the caller, who lets go of it last: taking a batch apart is no work for the only thread that writes.
+    pub batch: Arc<Batch>,
     pub answer: oneshot::Sender<Outcome>,
 }
 
@@ -184,6 +185,7 @@ impl<'c> Writer<'c> {
                 add(&self.counters.transactions, 1);
                 for (commit, decision) in group.into_iter().zip(decisions) {
                     let outcome = self.outcome(&commit, decision);
+                    drop(commit.batch);
                     drop(commit.answer.send(outcome));
                 }
             }
@@ -233,7 +235,7 @@ impl<'c> Writer<'c> {
     fn outcome(&mut self, commit: &Commit, decision: Result<Decision>) -> Outcome {
         match decision {
             Ok(Decision::Applied(head)) => {
-                self.applier.settle(commit.partition, head);
+                self.applier.settle(commit.partition, commit.batch.id, head);
                 add(&self.counters.commits, 1);
                 add(&self.counters.records_written, commit.batch.writes.len() as u64);
                 Outcome::Applied { head }
@@ -253,7 +255,7 @@ impl<'c> Writer<'c> {
             Ok(None) => Err(weft_store::Error::refused(format!("there is no partition {partition}"))),
             Ok(Some((resolution, head))) => {
                 if let Some(head) = head {
-                    self.applier.settle(partition, head);
+                    self.applier.settle_bar(partition, id, head);
                 }
                 Ok(resolution)
             }
@@ -328,6 +330,7 @@ fn outcome_of(verdict: Verdict, source: Arc<dyn std::error::Error + Send + Sync>
 
 fn answer_all(group: Vec<Commit>, outcome: impl Fn() -> Outcome) {
     for commit in group {
+        drop(commit.batch);
         drop(commit.answer.send(outcome()));
     }
 }
@@ -372,7 +375,7 @@ mod tests {
             feed: Bytes::new(),
             lanes: Vec::new(),
         };
-        Commit { partition: PartitionId(partition), batch, answer: oneshot::channel().0 }
+        Commit { partition: PartitionId(partition), batch: Arc::new(batch), answer: oneshot::channel().0 }
     }
 
     #[test]

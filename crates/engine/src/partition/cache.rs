@@ -81,7 +81,18 @@ struct Entry {
 enum What {
     Absent,
     Present(Record, CommitId),
+    /// It is there, as this commit of ours left it, but takes no memory: the next use reads it.
+    Shed(CommitId),
     Damaged(DecodeError),
+}
+
+impl What {
+    fn revision(&self) -> Option<CommitId> {
+        match self {
+            What::Present(_, revision) | What::Shed(revision) => Some(*revision),
+            What::Absent | What::Damaged(_) => None,
+        }
+    }
 }
 
 impl Cache {
@@ -97,7 +108,7 @@ impl Cache {
 
     pub fn get(&self, key: &Key) -> Lookup<'_> {
         match self.entries.peek(key).map(|entry| &entry.what) {
-            None => Lookup::Unknown,
+            None | Some(What::Shed(_)) => Lookup::Unknown,
             Some(What::Absent) => Lookup::Absent,
             Some(What::Present(record, revision)) => Lookup::Present { record, revision: *revision },
             Some(What::Damaged(error)) => Lookup::Damaged(error),
@@ -121,7 +132,7 @@ impl Cache {
     pub fn is_current(&self, key: &Key, seen: Option<CommitId>, stamp: u64) -> bool {
         match self.entries.peek(key) {
             None => !self.gone.contains(key),
-            Some(Entry { what: What::Present(_, revision), stamp: known, .. }) => {
+            Some(Entry { what: What::Present(_, revision) | What::Shed(revision), stamp: known, .. }) => {
                 seen == Some(*revision) && *known == stamp
             }
             Some(Entry { what: What::Absent, stamp: known, .. }) => seen.is_none() && *known == stamp,
@@ -136,7 +147,11 @@ impl Cache {
 
     /// Takes a record as one of our commits left it; `None` if it was deleted.
     pub fn put(&mut self, key: Key, record: Option<(Record, CommitId)>, stamp: u64, turn: u64) {
-        let what = record.map_or(What::Absent, |(record, revision)| What::Present(record, revision));
+        let what = match record {
+            None => What::Absent,
+            Some((record, revision)) if is_over(&record) => What::Shed(revision),
+            Some((record, revision)) => What::Present(record, revision),
+        };
         self.insert(key, what, stamp, turn);
     }
 
@@ -154,12 +169,8 @@ impl Cache {
             return;
         }
         if let Some(entry) = self.entries.peek(&key) {
-            let known = match &entry.what {
-                What::Present(_, revision) => Some(*revision),
-                What::Absent | What::Damaged(_) => None,
-            };
             // A read that began before our own commit ended may show what was there before it.
-            if known != revision && entry.turn > turn {
+            if entry.what.revision() != revision && entry.turn > turn {
                 self.remove(&key);
                 return;
             }
@@ -181,7 +192,7 @@ impl Cache {
     fn insert(&mut self, key: Key, what: What, stamp: u64, turn: u64) {
         let weight = match &what {
             What::Present(record, _) => record.weight(),
-            What::Absent | What::Damaged(_) => 128,
+            What::Absent | What::Shed(_) | What::Damaged(_) => 128,
         };
         self.weight += weight;
         if let Some(old) = self.entries.put(key, Entry { what, stamp, turn, weight }) {
@@ -210,5 +221,14 @@ impl Cache {
                 None => return,
             }
         }
+    }
+}
+
+/// Nothing is expected to happen to it any more, so that its memory serves others better.
+fn is_over(record: &Record) -> bool {
+    match record {
+        Record::Execution(execution) => execution.is_done(),
+        Record::Attempt(_) => true,
+        Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) => false,
     }
 }

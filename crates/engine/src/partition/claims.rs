@@ -150,6 +150,10 @@ impl Claims {
         Some(waiter)
     }
 
+    pub fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
     /// Work may have come into the lane.
     pub fn lane_changed(&mut self, lane: &LaneKey) {
         if let Some(places) = self.by_lane.get(lane) {
@@ -168,7 +172,11 @@ impl Claims {
 
     /// A claim whose commit did not happen waits again, in front of others that came later.
     pub fn give_back(&mut self, mut served: Served) {
-        served.waiter.job.seat.release();
+        if !served.waiter.job.seat.release() {
+            served.reply = ClaimReply::default();
+            served.answer();
+            return;
+        }
         if served.waiter.job.spec.claim_ref.is_some() {
             // It may have been handed leases that it holds already: it looks them up again and takes no other.
             served.waiter.looked_up = false;
@@ -303,6 +311,9 @@ impl Partition {
         while !self.is_full() {
             let Some(place) = self.claims.fresh.pop_first() else { break };
             self.serve(place);
+            if self.flying.is_some() {
+                break;
+            }
         }
         if !self.claims.waiting.is_empty() || !self.open.served.is_empty() {
             let asked = self.asked();
@@ -335,7 +346,11 @@ impl Partition {
             return;
         }
         waiter.loading = matches!(end, End::Asked);
-        waiter.job.seat.release();
+        if !waiter.job.seat.release()
+            && let Some(waiter) = self.claims.remove(place)
+        {
+            Served { waiter, reply: ClaimReply::default() }.answer();
+        }
     }
 
     /// Leases up to `max` executions in the open batch, best first.

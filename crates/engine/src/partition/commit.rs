@@ -84,7 +84,7 @@ impl Flying {
 }
 
 impl Partition {
-    /// Sends the open batch if nothing is on its way. True if there may be more to run at once.
+    /// Sends the open batch if nothing is on its way. True if a commit was sent.
     pub(super) fn seal(&mut self) -> bool {
         if self.flying.is_some() || self.open.is_empty() {
             return false;
@@ -94,8 +94,8 @@ impl Partition {
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
             self.cache.begin_batch();
-            self.answer_all(open.done, open.served);
-            return !self.queue.is_empty();
+            self.settled.push((open.done, open.served));
+            return false;
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
         let notices = self.leases_before(&open.overlay);
@@ -150,7 +150,7 @@ impl Partition {
             .collect()
     }
 
-    fn answer_all(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
+    pub(super) fn answer_all(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
         for (item, answer) in done {
             self.answer(&item, answer);
         }
@@ -264,7 +264,7 @@ impl Partition {
             }
             self.cache.put(key, record.map(|record| (record, flying.id)), self.foreign, self.turn);
         }
-        self.answer_all(flying.done, flying.served);
+        self.settled.push((flying.done, flying.served));
         self.cache.trim();
         if self.node.description.partitions > 1 {
             self.node.heads.publish(self.id, &self.ready);

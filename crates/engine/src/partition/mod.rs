@@ -22,7 +22,7 @@ use crate::runtime::Runtime;
 use crate::stats::Counters;
 use base::View;
 use cache::Cache;
-use claims::Claims;
+use claims::{Claims, Served};
 use commit::{Flying, Open};
 use ready::Ready;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -154,6 +154,8 @@ pub struct Partition {
     wanted_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
     open: Open,
     flying: Option<Flying>,
+    /// Answers that may be sent.
+    settled: Vec<(Vec<(Item, Answer)>, Vec<Served>)>,
     ready: Ready,
     claims: Claims,
     effects: Vec<Effect>,
@@ -183,6 +185,7 @@ impl Partition {
             wanted_children: BTreeSet::new(),
             open: Open::default(),
             flying: None,
+            settled: Vec::new(),
             ready: Ready::new(node.config.window),
             claims: Claims::default(),
             effects: Vec::new(),
@@ -212,17 +215,32 @@ impl Partition {
         }
     }
 
-    /// Runs what can run, and says which store calls to make.
+    /// Runs what can run, and says which store calls to make. To be called again until it asks for none: a commit is
+    /// sent before the batch after it is begun.
     pub fn step(&mut self) -> Vec<Effect> {
-        loop {
+        // A batch that gathered behind the last commit is complete and encoded, and goes without delay.
+        if !self.seal() {
             self.run_queue();
             self.serve_claims();
             if !self.seal() {
-                break;
+                self.open.overlay.encode_ahead();
             }
         }
         self.load_wanted();
         std::mem::take(&mut self.effects)
+    }
+
+    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
+    pub fn reply(&mut self) {
+        for (done, served) in std::mem::take(&mut self.settled) {
+            self.answer_all(done, served);
+        }
+    }
+
+    /// True if another `step` has work to do although nothing comes in.
+    pub fn has_more(&self) -> bool {
+        let queued = !self.queue.is_empty() && !self.open.closed;
+        (queued || self.claims.has_fresh()) && !self.is_full()
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -287,8 +305,11 @@ impl Partition {
     }
 
     fn run_queue(&mut self) {
-        while !self.is_full() && !self.open.closed {
+        // Behind a commit that is on its way only a few at a time: its answer must not wait for them.
+        let mut left = if self.flying.is_some() { SLICE } else { usize::MAX };
+        while left > 0 && !self.is_full() && !self.open.closed {
             let Some(item) = self.queue.pop_front() else { return };
+            left -= 1;
             if is_bulky(&item.call.command) && self.open.overlay.records() > BULKY_ROOM {
                 self.queue.push_front(item);
                 self.open.closed = true;
@@ -582,6 +603,9 @@ enum Ran {
     Answer(Answer, Vec<Key>),
     Miss(Vec<Miss>),
 }
+
+/// Commands that run before the store is asked again whether the commit on its way has arrived.
+const SLICE: usize = 16;
 
 /// Records that may be in the open batch when a command of up to a thousand records joins it.
 const BULKY_ROOM: usize = 500;

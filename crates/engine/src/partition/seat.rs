@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const CLOSED: u8 = 2;
-/// Taken, but the caller has gone meanwhile.
+/// Taken, but the caller waits no longer than for this.
 const LEFT: u8 = 3;
 
 pub struct Seat(AtomicU8);
@@ -18,26 +18,35 @@ impl Seat {
 
     /// A partition begins to serve it; false if another does, or the caller has gone.
     pub fn take(&self) -> bool {
-        self.0.compare_exchange(WAITING, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.swap(WAITING, TAKEN)
     }
 
-    /// The partition had nothing after all, or its commit did not happen.
-    pub fn release(&self) {
-        if self.0.compare_exchange(TAKEN, WAITING, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            let _ = self.0.compare_exchange(LEFT, CLOSED, Ordering::AcqRel, Ordering::Acquire);
+    /// The partition had nothing after all, or its commit did not happen. False if the caller waits no longer.
+    #[must_use]
+    pub fn release(&self) -> bool {
+        if self.swap(TAKEN, WAITING) {
+            return true;
+        }
+        self.swap(LEFT, CLOSED);
+        false
+    }
+
+    /// The caller stops waiting: nothing more is taken for it, not even after a commit that did not happen. False if a
+    /// partition is serving it, which then answers in any case.
+    pub fn leave(&self) -> bool {
+        loop {
+            if self.swap(WAITING, CLOSED) {
+                return true;
+            }
+            // It may have been released in between.
+            if self.swap(TAKEN, LEFT) || self.0.load(Ordering::Acquire) != WAITING {
+                return false;
+            }
         }
     }
 
-    /// The caller has gone: nothing more is taken for it, not even after a commit that did not happen.
-    pub fn leave(&self) {
-        if !self.close() {
-            let _ = self.0.compare_exchange(TAKEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
-        }
-    }
-
-    /// The caller stops waiting; false if a partition is serving it, whose answer is then awaited.
-    pub fn close(&self) -> bool {
-        self.0.compare_exchange(WAITING, CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    fn swap(&self, from: u8, to: u8) -> bool {
+        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// It has been served.

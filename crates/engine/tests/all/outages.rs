@@ -48,3 +48,19 @@ async fn sr_20_an_outage_of_the_store_is_no_items_fault() {
     assert_eq!(work.id, id);
     assert!(client.get(id).await.unwrap().execution.trouble().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn sd_27_a_claim_ends_in_time_although_the_commits_that_serve_it_never_happen() {
+    let conflicts = Faults { commit_conflict: 1000, before_ms: (400, 400), ..Faults::default() };
+    let (_store, faulty, engine) = open_faulty(conflicts, Config::default()).await;
+    let client = engine.client("shop").unwrap();
+    let submitter = client.clone();
+    let submitted = tokio::spawn(async move { submitter.submit(Submission::new("mail")).await });
+    let waiting = client.claim(worker().wait_ms(1_000));
+    let reply = tokio::time::timeout(std::time::Duration::from_millis(1_500), waiting).await;
+    assert!(reply.expect("the claim ends with the commit after its time").unwrap().executions.is_empty());
+
+    faulty.set_faults(Faults::default());
+    let id = submitted.await.unwrap().unwrap().id;
+    assert_eq!(client.claim(worker()).await.unwrap().executions[0].id, id, "nothing was leased to nobody");
+}

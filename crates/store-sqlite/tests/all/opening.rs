@@ -1,11 +1,13 @@
 //! What is refused, with which words, and that a refusal changes nothing.
 
-use crate::records::{folder, open};
+use crate::records::{P0, batch, folder, head, insert, key, open};
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use weft_store::Store;
+use uuid::Uuid;
+use weft_core::CommitId;
+use weft_store::{Outcome, Resolution, Store};
 use weft_store_sqlite::{OpenError, Options, SqliteStore};
 
 fn refusal(path: &Path) -> OpenError {
@@ -106,14 +108,50 @@ fn a_folder_that_cannot_be_written_is_refused() {
 fn the_schema_is_the_one_on_record() {
     let folder = folder();
     let store = open(&folder);
-    let connection = Connection::open(store.path()).unwrap();
-    let mut statement =
-        connection.prepare("select sql from sqlite_schema where sql is not null order by name").unwrap();
-    let statements: Result<Vec<String>, _> = statement.query_map([], |row| row.get(0)).unwrap().collect();
-    let dump = format!("{};\n", statements.unwrap().join(";\n"));
+    let dump = schema_of(store.path());
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/schema.sql");
     if std::env::var_os("WEFT_BLESS").is_some() {
         fs::write(&golden, &dump).unwrap();
     }
     assert_eq!(dump, fs::read_to_string(&golden).unwrap(), "the schema has changed: upgrade old files to it");
+}
+
+#[tokio::test]
+async fn ops_24_a_file_of_the_first_format_is_upgraded_and_goes_on() {
+    let folder = folder();
+    let path = folder.path().join("weft.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(include_str!("schema_1.sql")).unwrap();
+    connection
+        .execute_batch(
+            "insert into partitions (id, generation, seq, now) values (0, 0, 1, 5);
+            insert into feed (partition, seq, generation, now, commit_id)
+            values (0, 1, 0, 5, x'00000000000000000000000000000007');
+            insert into meta (key, value) values ('partitions', 1), ('store_id', randomblob(16));
+            pragma application_id = 0x57656674;
+            pragma user_version = 1;",
+        )
+        .unwrap();
+    drop(connection);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+
+    let store = open(&folder);
+    let without_space = |text: String| text.split_whitespace().collect::<String>();
+    assert_eq!(without_space(schema_of(&path)), without_space(include_str!("schema.sql").to_owned()));
+    let before = head(&store, P0).await;
+    let Resolution::Applied { position } = store.resolve(P0, CommitId(Uuid::from_u128(7))).await.unwrap() else {
+        panic!("the commit in the feed was not found");
+    };
+    assert_eq!((before.position.seq, position.seq), (1, 1));
+    let outcome = store.commit(P0, batch(before, 8, vec![insert(key(P0, 1), &[])])).await;
+    assert!(matches!(outcome, Outcome::Applied { head } if head.position.seq == 2), "{outcome:?}");
+}
+
+/// Every statement that made the file, by name.
+fn schema_of(path: &Path) -> String {
+    let connection = Connection::open(path).unwrap();
+    let mut statement =
+        connection.prepare("select sql from sqlite_schema where sql is not null order by name").unwrap();
+    let statements: Result<Vec<String>, _> = statement.query_map([], |row| row.get(0)).unwrap().collect();
+    format!("{};\n", statements.unwrap().join(";\n"))
 }

@@ -104,7 +104,6 @@ CREATE TABLE feed (
     events blob,
     primary key (partition, seq)
 ) without rowid;
-CREATE UNIQUE INDEX feed_by_commit on feed (partition, commit_id);
 CREATE TABLE large_parts (
     partition integer not null,
     kind integer not null,

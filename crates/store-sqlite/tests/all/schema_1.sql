@@ -1,0 +1,125 @@
+CREATE TABLE attempts (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    execution blob not null,
+    number integer not null,
+    state text collate binary not null,
+    started_at integer not null,
+    ended_at integer not null,
+    body blob,
+    result blob,
+    detail blob,
+    primary key (partition, id)
+) without rowid;
+CREATE TABLE barred (
+    partition integer not null,
+    commit_id blob not null,
+    at integer not null,
+    primary key (partition, commit_id)
+) without rowid;
+CREATE TABLE continuations (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    work text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE TABLE dead_letters (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    scanner text collate binary not null,
+    parked_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX dead_letters_by_time on dead_letters (partition, parked_at, id);
+CREATE TABLE dedups (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    expires_at integer,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE TABLE due (
+    partition integer not null,
+    timer integer not null,
+    at integer not null,
+    kind integer not null,
+    id blob not null,
+    primary key (partition, timer, at, kind, id)
+) without rowid;
+CREATE TABLE executions (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    lane text collate binary not null,
+    kind text collate binary not null,
+    capabilities text collate binary not null,
+    concurrency_key blob not null,
+    parent blob,
+    created_at integer not null,
+    state text collate binary not null,
+    priority integer not null,
+    ready_order integer,
+    attempts integer not null,
+    worker text collate binary,
+    claim_ref blob,
+    finished_at integer,
+    updated_at integer not null,
+    listed text collate binary,
+    hot blob,
+    spec blob,
+    tags blob,
+    trouble blob,
+    input blob,
+    checkpoint blob,
+    actions blob,
+    result blob,
+    primary key (partition, id)
+);
+CREATE INDEX executions_by_claim on executions (partition, claim_ref, id) where claim_ref is not null;
+CREATE INDEX executions_by_created on executions (partition, namespace, created_at, id);
+CREATE INDEX executions_by_state on executions (partition, namespace, listed, created_at, id) where listed is not null;
+CREATE INDEX executions_children on executions (partition, parent, id) where parent is not null;
+CREATE INDEX executions_ready on executions (partition, namespace, lane, kind, capabilities, concurrency_key, ready_order, id) where ready_order is not null;
+CREATE TABLE feed (
+    partition integer not null,
+    seq integer not null,
+    generation integer not null,
+    now integer not null,
+    commit_id blob not null,
+    events blob,
+    primary key (partition, seq)
+) without rowid;
+CREATE UNIQUE INDEX feed_by_commit on feed (partition, commit_id);
+CREATE TABLE large_parts (
+    partition integer not null,
+    kind integer not null,
+    id blob not null,
+    part integer not null,
+    bytes blob not null,
+    primary key (partition, kind, id, part)
+);
+CREATE TABLE meta (
+    key text not null primary key,
+    value blob not null
+) without rowid;
+CREATE TABLE partitions (
+    id integer not null primary key,
+    generation integer not null,
+    seq integer not null,
+    now integer not null
+);
