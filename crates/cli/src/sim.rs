@@ -77,7 +77,11 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     for violation in &report.violations {
         terminal::say(&format!("{} {violation}", colour.err.red("violation:")));
     }
-    Ok(if report.violations.is_empty() { End::Done } else { End::Refused })
+    if report.is_starved() {
+        let starved = format!("in {} of {} seeds hardly anything succeeded", report.starved, report.seeds);
+        terminal::say(&format!("{} {starved}: the run proves nothing", colour.err.red("starved:")));
+    }
+    Ok(if report.violations.is_empty() && !report.is_starved() { End::Done } else { End::Refused })
 }
 
 fn defect(name: &str) -> Result<Defect> {

@@ -70,6 +70,13 @@ pub struct Report {
     pub version: &'static str,
 }
 
+impl Report {
+    /// Errors nearly everywhere prove nothing: so many seeds in which little succeeded make the whole run worthless.
+    pub fn is_starved(&self) -> bool {
+        self.seeds >= 10 && self.starved * 10 > self.seeds
+    }
+}
+
 /// The rare states that a good search reaches.
 pub const SOMETIMES: [&str; 14] = [
     "lease lost between claim and first renewal",

@@ -63,6 +63,11 @@ pub struct Served {
 }
 
 impl Served {
+    /// How many executions it was handed.
+    pub fn leases(&self) -> usize {
+        self.reply.executions.len()
+    }
+
     pub fn reference(&self) -> Option<&[u8; 32]> {
         self.waiter.job.spec.claim_ref.as_ref()
     }

@@ -100,7 +100,8 @@ impl Partition {
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
         let notices = self.leases_before(&open.overlay);
         let children = open.overlay.new_children().clone();
-        self.node.counters.commands.add(open.done.len() as u64);
+        let leased: usize = open.served.iter().map(Served::leases).sum();
+        self.node.counters.commands.add((open.done.len() + leased) as u64);
         let (mut batch, records) = open.overlay.seal(id, self.head.position, false, self.now);
         batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
         self.cache.begin_batch();
