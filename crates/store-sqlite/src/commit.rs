@@ -207,25 +207,18 @@ impl<'c> Applier<'c> {
         Ok(head)
     }
 
-    /// Adds entries to the due index, several at a time.
+    /// Adds entries to the due index, several at a time where there are many.
     fn arm(&mut self, partition: PartitionId, entries: &[(&Due, Kind, &[u8])]) -> Result<()> {
-        for entries in entries.chunks(sql::ROWS) {
-            let statement = match entries.len() {
-                sql::ROWS => &mut self.due_add_rows,
-                _ => &mut self.due_add,
-            };
-            let whole = entries.len() == sql::ROWS;
-            for (at, (due, kind, id)) in entries.iter().enumerate() {
-                let skip = if whole { at * 5 } else { 0 };
-                statement.raw_bind_parameter(skip + 1, partition.0)?;
-                statement.raw_bind_parameter(skip + 2, due.timer as u8)?;
-                statement.raw_bind_parameter(skip + 3, due.at.as_i64())?;
-                statement.raw_bind_parameter(skip + 4, *kind as u8)?;
-                statement.raw_bind_parameter(skip + 5, *id)?;
-                if !whole || at + 1 == sql::ROWS {
-                    statement.raw_execute()?;
-                }
+        let (many, few) = entries.as_chunks::<{ sql::ROWS }>();
+        for entries in many {
+            for (at, entry) in entries.iter().enumerate() {
+                bind_due(&mut self.due_add_rows, at * DUE_COLUMNS, partition, entry)?;
             }
+            self.due_add_rows.raw_execute()?;
+        }
+        for entry in few {
+            bind_due(&mut self.due_add, 0, partition, entry)?;
+            self.due_add.raw_execute()?;
         }
         Ok(())
     }
@@ -265,6 +258,22 @@ impl<'c> Applier<'c> {
     fn of(&mut self, kind: Kind) -> &mut Records<'c> {
         &mut self.records[kind as usize - 1]
     }
+}
+
+const DUE_COLUMNS: usize = 5;
+
+/// Binds the parameters of one entry of the due index after `skip` others.
+fn bind_due(
+    statement: &mut Statement<'_>,
+    skip: usize,
+    partition: PartitionId,
+    (due, kind, id): &(&Due, Kind, &[u8]),
+) -> Result<()> {
+    statement.raw_bind_parameter(skip + 1, partition.0)?;
+    statement.raw_bind_parameter(skip + 2, due.timer as u8)?;
+    statement.raw_bind_parameter(skip + 3, due.at.as_i64())?;
+    statement.raw_bind_parameter(skip + 4, *kind as u8)?;
+    statement.raw_bind_parameter(skip + 5, *id)
 }
 
 /// A head from the columns generation, seq, now.

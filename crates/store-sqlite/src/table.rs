@@ -56,20 +56,18 @@ impl<'c> Records<'c> {
 
     /// Writes whole rows. Those that are there already are replaced with all their parts.
     pub fn insert_all(&mut self, rows: &[(Row<'_>, &Body)]) -> Result<()> {
-        for rows in rows.chunks(sql::ROWS) {
-            let together = rows.len() == sql::ROWS && rows.iter().all(|(_, body)| large_of(body).is_empty());
-            if together && self.insert_together(rows)? {
-                continue;
-            }
-            for (row, body) in rows {
-                self.insert(*row, body)?;
+        let (many, few) = rows.as_chunks::<{ sql::ROWS }>();
+        for rows in many {
+            let small = rows.iter().all(|(_, body)| large_of(body).is_empty());
+            if !small || !self.insert_together(rows)? {
+                rows.iter().try_for_each(|(row, body)| self.insert(*row, body))?;
             }
         }
-        Ok(())
+        few.iter().try_for_each(|(row, body)| self.insert(*row, body))
     }
 
     /// False if a row was there already: then each has to be looked at.
-    fn insert_together(&mut self, rows: &[(Row<'_>, &Body)]) -> Result<bool> {
+    fn insert_together(&mut self, rows: &[(Row<'_>, &Body); sql::ROWS]) -> Result<bool> {
         let columns = 4 + self.table.facets.len() + self.table.parts.len();
         for (at, (row, body)) in rows.iter().enumerate() {
             bind_insert(&mut self.insert_rows, at * columns, self.table, *row, body, PartMask::NONE)?;

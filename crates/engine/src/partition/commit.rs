@@ -36,6 +36,12 @@ impl Open {
     }
 }
 
+/// Answers that may be sent.
+pub struct Settled {
+    pub done: Vec<(Item, Answer)>,
+    pub served: Vec<Served>,
+}
+
 /// The commit that is on its way, and the records as it will leave them.
 pub struct Flying {
     id: CommitId,
@@ -94,7 +100,7 @@ impl Partition {
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
             self.cache.begin_batch();
-            self.settled.push((open.done, open.served));
+            self.settled.push(Settled { done: open.done, served: open.served });
             return false;
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
@@ -265,7 +271,7 @@ impl Partition {
             }
             self.cache.put(key, record.map(|record| (record, flying.id)), self.foreign, self.turn);
         }
-        self.settled.push((flying.done, flying.served));
+        self.settled.push(Settled { done: flying.done, served: flying.served });
         self.cache.trim();
         if self.node.description.partitions > 1 {
             self.node.heads.publish(self.id, &self.ready);

@@ -22,8 +22,8 @@ use crate::runtime::Runtime;
 use crate::stats::Counters;
 use base::View;
 use cache::Cache;
-use claims::{Claims, Served};
-use commit::{Flying, Open};
+use claims::Claims;
+use commit::{Flying, Open, Settled};
 use ready::Ready;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -154,8 +154,7 @@ pub struct Partition {
     wanted_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
     open: Open,
     flying: Option<Flying>,
-    /// Answers that may be sent.
-    settled: Vec<(Vec<(Item, Answer)>, Vec<Served>)>,
+    settled: Vec<Settled>,
     ready: Ready,
     claims: Claims,
     effects: Vec<Effect>,
@@ -232,7 +231,7 @@ impl Partition {
 
     /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
     pub fn reply(&mut self) {
-        for (done, served) in std::mem::take(&mut self.settled) {
+        for Settled { done, served } in std::mem::take(&mut self.settled) {
             self.answer_all(done, served);
         }
     }
