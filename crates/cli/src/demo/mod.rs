@@ -16,7 +16,6 @@ use plan::{Kind, Plan};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use summary::Summary;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -33,7 +32,7 @@ pub struct Args {
     dir: Option<PathBuf>,
 
     /// Keep the temporary folder
-    #[arg(long, conflicts_with = "dir")]
+    #[arg(long)]
     keep: bool,
 
     /// How many executions
@@ -118,13 +117,11 @@ async fn show(engine: &Engine, plan: Plan, place: &Place, colour: Colour) -> Res
     tasks.shutdown().await;
 
     let executions = board.executions();
-    let summary =
-        Summary::read(&client, &board.plan, &executions).await.context("the demo did not end as it should")?;
-    terminal::put(&summary.table.render(colour.out))?;
-    // Every submission, claim, completion and so on is a transition; claims are not among the commands.
-    let transitions = stats.commands + u64::from(summary.attempts);
+    let summary = summary::read(&client, &board.plan, &executions).await;
+    terminal::put(&summary.context("the demo did not end as it should")?.render(colour.out))?;
+    let transitions = stats.commands;
     terminal::put(&format!(
-        "\n{} executions in {}: {} transitions in {} commits, {:.1} for each fsync; the busier it is, the more share one",
+        "\n{} executions in {}: {} transitions in {} commits, {:.1} to an fsync; more share one when it is busier",
         executions.len(),
         terminal::readable_time(elapsed),
         readable(transitions as f64),

@@ -36,30 +36,21 @@ const HEADING: [&str; 11] = [
 const ENDS: [PublicState; 4] =
     [PublicState::Completed, PublicState::Failed, PublicState::Cancelled, PublicState::Expired];
 
-pub struct Summary {
-    pub table: Table,
-    /// Of all executions together.
-    pub attempts: u32,
-}
-
-impl Summary {
-    /// Reads every execution back; fails if one of them did not end as its kind must.
-    pub async fn read(client: &Client, plan: &Plan, executions: &[(Kind, ExecutionId)]) -> Result<Self> {
-        let mut summary = Self { table: Table::new(&HEADING), attempts: 0 };
-        for kind in Kind::ALL {
-            let mut row = Row::default();
-            for (_, id) in executions.iter().filter(|(other, _)| *other == kind) {
-                row.read(client, kind, *id).await?;
-            }
-            let expected = plan.count(kind);
-            ensure!(row.submitted == expected, "{} of {expected} `{}` are there", row.submitted, kind.name());
-            summary.attempts += row.attempts;
-            if row.submitted > 0 {
-                summary.table.row(row.cells(kind));
-            }
+/// Reads every execution back; fails if one of them did not end as its kind must.
+pub async fn read(client: &Client, plan: &Plan, executions: &[(Kind, ExecutionId)]) -> Result<Table> {
+    let mut table = Table::new(&HEADING);
+    for kind in Kind::ALL {
+        let mut row = Row::default();
+        for (_, id) in executions.iter().filter(|(other, _)| *other == kind) {
+            row.read(client, kind, *id).await?;
         }
-        Ok(summary)
+        let expected = plan.count(kind);
+        ensure!(row.submitted == expected, "{} of {expected} `{}` are there", row.submitted, kind.name());
+        if row.submitted > 0 {
+            table.row(row.cells(kind));
+        }
     }
+    Ok(table)
 }
 
 impl Row {
