@@ -12,8 +12,8 @@ const LIBRARY_MIN: i32 = 3_051_003;
 /// Larger pages mean fewer frames per commit; past this size a small commit writes more than it saves.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// A store that was not closed is checked at once if it is smaller than this.
-const QUICK_CHECK_BYTES_MAX: u64 = 1 << 30;
+/// A store that was not closed is checked before it is opened if it is smaller than this.
+pub const QUICK_CHECK_BYTES_MAX: u64 = 1 << 30;
 
 /// How long a connection waits for a lock that a tool of the user may hold.
 pub const BUSY: Duration = Duration::from_secs(5);
@@ -86,11 +86,6 @@ pub fn was_left_open(path: &Path) -> bool {
 
 /// Looks through the whole file for damage.
 pub fn quick_check(connection: &Connection, path: &Path) -> std::result::Result<(), OpenError> {
-    let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    if bytes >= QUICK_CHECK_BYTES_MAX {
-        tracing::warn!(path = %path.display(), bytes, "the store was not closed and is too large to be checked at start");
-        return Ok(());
-    }
     let what = check(connection, "quick_check").map_err(|source| OpenError::sqlite(path, source))?;
     what.map_or(Ok(()), |what| Err(OpenError::Damaged { path: path.to_owned(), what }))
 }

@@ -4,6 +4,7 @@
 //! product is in here: tables come from the schema that core declares, and what is written is what the batch says.
 
 mod backup;
+mod check;
 mod commit;
 mod connection;
 mod ddl;

@@ -1,5 +1,6 @@
 //! The handle to an open store file. Passes each verb to the thread that carries it out and waits for the answer.
 
+use crate::check::Check;
 use crate::folder::Lock;
 use crate::options::{OpenError, Options};
 use crate::reader::{self, Question};
@@ -33,6 +34,7 @@ pub struct SqliteStore {
     writes: Queue<Job>,
     readers: Mutex<Vec<JoinHandle<()>>>,
     writer: Mutex<Option<(JoinHandle<()>, Lock)>>,
+    check: Mutex<Option<Check>>,
     /// Kept so that the receivers given out by `watch` do not end.
     wakes: Mutex<Vec<mpsc::UnboundedSender<Wake>>>,
 }
@@ -50,7 +52,9 @@ impl SqliteStore {
         let format = migrations::identify(&connection, &path)?;
         folder::keep_private(&path)?;
         connection::make_durable(&connection, options.cache_bytes).map_err(failed)?;
-        if left_open {
+        let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        let check_later = left_open && bytes >= connection::QUICK_CHECK_BYTES_MAX;
+        if left_open && !check_later {
             connection::quick_check(&connection, &path)?;
         }
         let partitions = migrations::prepare(&connection, &path, format, options.partitions)?;
@@ -63,7 +67,10 @@ impl SqliteStore {
         let cache = options.cache_bytes / 4;
         let (reads, readers) = reader::spawn(&path, options.readers, cache, partitions, &counters)?;
         let (writes, writer) = writer::spawn(connection, &path, partitions, counters.clone(), options.on_io_error)?;
+        let damaged = writes.clone();
+        let check = check_later.then(|| Check::spawn(&path, move |what| drop(damaged.send(Job::Damaged(what)))));
         Ok(Self {
+            check: Mutex::new(check.transpose()?),
             partitions,
             id: Uuid::from_bytes(id),
             counters,
@@ -97,6 +104,9 @@ impl SqliteStore {
     /// Finishes what is queued, copies the log into the file, ends the threads and lets go of the lock. Calls
     /// after that are refused; closing again does nothing. Blocks.
     pub fn close(&self) {
+        if let Some(check) = lock(&self.check).take() {
+            check.stop();
+        }
         let readers = std::mem::take(&mut *lock(&self.readers));
         for _ in &readers {
             self.reads.push_unbounded(Question::Stop);

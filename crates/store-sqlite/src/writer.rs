@@ -26,7 +26,7 @@ const GROUP_BYTES: usize = 8 << 20;
 /// How long the thread looks for the next job before it sleeps.
 const LOOK: Duration = Duration::from_micros(150);
 
-const STOPPED: &str = "the store writes nothing any more, because the disk failed";
+const STOPPED: &str = "the store writes nothing any more, because the disk failed or the file is damaged";
 
 type Resolved = std::result::Result<Resolution, weft_store::Error>;
 
@@ -49,6 +49,8 @@ pub enum Job {
         entry: DueEntry,
         answer: oneshot::Sender<Result<()>>,
     },
+    /// The file has been found damaged.
+    Damaged(String),
     Stop,
 }
 
@@ -148,6 +150,7 @@ impl<'c> Writer<'c> {
                 Job::InsertDue { partition, entry, answer } => {
                     drop(answer.send(self.applier.insert_due(partition, &entry)));
                 }
+                Job::Damaged(what) => self.stop(&format!("the store is damaged ({what}); restore a backup")),
                 Job::Stop => break,
             }
             self.tend_log();
@@ -283,18 +286,18 @@ impl<'c> Writer<'c> {
     fn broke(&mut self, (error, moment): &Broken) -> Verdict {
         let verdict = verdict::of(error, *moment);
         if verdict == Verdict::Disk {
-            self.stop(error);
+            self.stop_after(error);
             return verdict;
         }
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("rollback")
         {
-            self.stop(&error);
+            self.stop_after(&error);
             return Verdict::Unknown;
         }
         // A commit that may have happened has moved its head or has not: only the file knows.
         if let Err(error) = self.applier.reload() {
-            self.stop(&error);
+            self.stop_after(&error);
         }
         verdict
     }
@@ -304,7 +307,7 @@ impl<'c> Writer<'c> {
             return;
         }
         match self.log.tend(self.counters) {
-            Err(error) if verdict::of(&error, Moment::Commit) == Verdict::Disk => self.stop(&error),
+            Err(error) if verdict::of(&error, Moment::Commit) == Verdict::Disk => self.stop_after(&error),
             // The pages stay in the log, where they are as durable; the next commit tries again.
             Err(error) => tracing::warn!(%error, "could not copy the write-ahead log into the file"),
             Ok(()) => {}
@@ -312,11 +315,14 @@ impl<'c> Writer<'c> {
     }
 
     /// Writes nothing from here on: another fsync could report success over pages that are lost.
-    fn stop(&mut self, error: &Error) {
+    fn stop_after(&mut self, error: &Error) {
+        self.stop(&format!("the disk under the store failed, so it stops; the next start recovers: {error}"));
+    }
+
+    fn stop(&mut self, line: &str) {
         self.stopped = true;
-        let line = format!("the disk under the store failed, so it stops; the next start recovers: {error}");
         tracing::error!("{line}");
-        (self.on_io_error)(&line);
+        (self.on_io_error)(line);
     }
 }
 
@@ -412,5 +418,23 @@ mod tests {
         let partitions: Vec<u16> = group.iter().map(|commit| commit.partition.0).collect();
         assert_eq!(partitions, [0, 1]);
         assert!(matches!(held, Some(Job::Commit(next)) if next.partition == PartitionId(0)));
+    }
+
+    #[test]
+    fn rl_78_a_damaged_file_is_written_no_more() {
+        let connection = Connection::open_in_memory().unwrap();
+        migrations::prepare(&connection, Path::new("x"), None, 1).unwrap();
+        let (told, lines) = mpsc::channel();
+        let counters = Counters::default();
+        let tell = Box::new(move |line: &str| told.send(line.to_owned()).unwrap());
+        let writer = Writer::new(&connection, 1, &counters, tell).unwrap();
+        let (sender, jobs) = mpsc::channel();
+        let (answer, mut answered) = oneshot::channel();
+        sender.send(Job::Damaged("page 7 is lost".to_owned())).unwrap();
+        sender.send(Job::Commit(Commit { answer, ..commit(0, Vec::new()) })).unwrap();
+        sender.send(Job::Stop).unwrap();
+        writer.run(&jobs);
+        assert!(lines.recv().unwrap().contains("page 7 is lost"));
+        assert!(matches!(answered.try_recv(), Ok(Outcome::NotApplied { .. })));
     }
 }
