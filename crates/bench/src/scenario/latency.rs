@@ -38,12 +38,10 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     let (done, mut worked) = mpsc::unbounded_channel();
     let worker = tokio::spawn(work(client.clone(), seen.clone(), rounds, done));
     let before = bed.engine.stats();
-    let (mut times_ms, mut ids) = (Vec::new(), Vec::new());
-    // Of both sides the best block counts for the ratio: a machine that was busy elsewhere is no property of either.
-    let (mut best_p50_ms, mut floor_commit_ms) = (f64::INFINITY, f64::INFINITY);
+    let (mut times_ms, mut floor_ms, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     watch.begin("latency", rounds);
     for from in (0..rounds).step_by(BLOCK as usize) {
-        floor_commit_ms = floor_commit_ms.min(target.floor(0, load.payload)?.commit_ms);
+        floor_ms.push(target.floor(0, load.payload)?.commit_ms);
         let numbers = from..rounds.min(from + BLOCK);
         watch.advance(numbers.end - numbers.start);
         // On a task of its own, as in a service: the thread that drives the runtime is not part of the measurement.
@@ -54,11 +52,10 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
             Err(Ended::Check(error)) => return Err(error),
         };
         worked = receiver;
-        ids.extend(timed.iter().map(|(number, id, _)| (*number, *id)));
-        let mut block_ms: Vec<f64> = timed.iter().map(|(_, _, ms)| *ms).collect();
-        block_ms.sort_by(f64::total_cmp);
-        best_p50_ms = best_p50_ms.min(quantile(&block_ms, 0.5));
-        times_ms.extend(block_ms);
+        for (number, id, ms) in timed {
+            times_ms.push(ms);
+            ids.push((number, id));
+        }
     }
     watch.end();
     let stats = bed.engine.stats().since(before);
@@ -67,14 +64,17 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     bed.close().await;
 
     times_ms.sort_by(f64::total_cmp);
+    floor_ms.sort_by(f64::total_cmp);
+    // The median of both sides, taken in turn and one right after the other: neither has the better of the machine.
+    let (p50_ms, floor_commit_ms) = (quantile(&times_ms, 0.5), quantile(&floor_ms, 0.5));
     let mut report = Report::new("latency", target);
     report.n = Some(rounds);
     report.workers = Some(1);
-    report.p50_ms = Some(rounded(quantile(&times_ms, 0.5)));
+    report.p50_ms = Some(rounded(p50_ms));
     report.p95_ms = Some(rounded(quantile(&times_ms, 0.95)));
     report.p99_ms = Some(rounded(quantile(&times_ms, 0.99)));
     report.floor_commit_ms = Some(rounded(floor_commit_ms));
-    report.ratio_to_floor = Some(rounded(best_p50_ms / floor_commit_ms));
+    report.ratio_to_floor = Some(rounded(p50_ms / floor_commit_ms));
     report.cpu_s = cpu_before.zip(process::cpu_s()).map(|(before, after)| rounded(after - before));
     report.count(stats);
     Ok(report)

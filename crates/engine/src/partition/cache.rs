@@ -2,7 +2,6 @@
 
 use lru::LruCache;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasherDefault, Hasher};
 use weft_core::CommitId;
 use weft_core::codec::DecodeError;
 use weft_core::record::{Key, Record};
@@ -12,51 +11,7 @@ use weft_store::Found;
 
 /// A hasher without a random seed, so that a run can be repeated. Keys are made of the engine's own ids and of digests:
 /// nobody outside can choose them to collide.
-type Fixed = BuildHasherDefault<Mixer>;
-
-/// Folds each word in by a multiplication with a large odd number.
-#[derive(Default)]
-struct Mixer(u64);
-
-impl Mixer {
-    fn mix(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.mix(u64::from_le_bytes(word));
-        }
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.mix(u64::from(number));
-    }
-
-    fn write_u16(&mut self, number: u16) {
-        self.mix(u64::from(number));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.mix(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.mix(number);
-    }
-
-    fn write_usize(&mut self, number: usize) {
-        self.mix(number as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-}
+type Fixed = foldhash::fast::FixedState;
 
 pub struct Cache {
     entries: LruCache<Key, Entry, Fixed>,
@@ -175,18 +130,18 @@ impl Cache {
                 return;
             }
         }
-        match (what, self.entries.peek(&key)) {
-            (
-                What::Present(mut record, revision),
-                Some(Entry { what: What::Present(known, same), stamp: known_stamp, turn: known_turn, .. }),
-            ) if revision == *same => {
+        let same = self.entries.peek(&key).filter(|entry| revision.is_some() && entry.what.revision() == revision);
+        let Some(entry) = same else { return self.insert(key, what, stamp, turn) };
+        let what = match (what, &entry.what) {
+            (What::Present(mut record, revision), What::Present(known, _)) => {
                 record.absorb(known);
-                // The same revision, known as of the later of the two looks.
-                let (stamp, turn) = (stamp.max(*known_stamp), turn.max(*known_turn));
-                self.insert(key, What::Present(record, revision), stamp, turn);
+                What::Present(record, revision)
             }
-            (what, _) => self.insert(key, what, stamp, turn),
-        }
+            (what, _) => what,
+        };
+        // The same revision, known as of the later of the two looks.
+        let (stamp, turn) = (stamp.max(entry.stamp), turn.max(entry.turn));
+        self.insert(key, what, stamp, turn);
     }
 
     fn insert(&mut self, key: Key, what: What, stamp: u64, turn: u64) {
@@ -230,5 +185,34 @@ fn is_over(record: &Record) -> bool {
         Record::Execution(execution) => execution.is_done(),
         Record::Attempt(_) => true,
         Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+    use weft_core::record::Attempt;
+    use weft_core::record::attempt::AttemptKind;
+    use weft_core::{ExecutionId, PartitionId, Time};
+
+    #[test]
+    fn ri_5_a_read_from_before_our_commit_is_not_believed_after_the_record_was_shed() {
+        let id = ExecutionId::new(PartitionId(0), Uuid::from_u128(1));
+        let attempt = Attempt::start(id, 0, AttemptKind::Initial, None, None, Time::from_ms(5));
+        let record = Record::Attempt(Box::new(attempt));
+        let (key, parts) = (record.key(), record.loaded());
+        let bytes: Vec<_> = record.encode(parts).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+        let [ours, older] = [1, 2].map(|number| CommitId(Uuid::from_u128(number)));
+        let found = |revision| Some(Found { revision, parts: bytes.clone() });
+
+        let mut cache = Cache::new(1 << 20);
+        cache.put(key, Some((record, ours)), 0, 10);
+        assert!(matches!(cache.get(&key), Lookup::Unknown), "what is over takes no memory");
+        // It began early and saw our commit all the same: that makes our commit no older.
+        cache.absorb(key, parts, found(ours), 0, 5);
+        assert!(matches!(cache.get(&key), Lookup::Present { revision, .. } if revision == ours));
+        cache.absorb(key, parts, found(older), 0, 7);
+        assert!(!matches!(cache.get(&key), Lookup::Present { revision, .. } if revision == older));
     }
 }

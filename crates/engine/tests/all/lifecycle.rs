@@ -1,6 +1,8 @@
 use crate::kit::*;
+use weft_core::error::Rejection;
 use weft_core::record::execution::{AfterFailure, Outcome, Policy, PublicState, Retry};
-use weft_engine::{Completion, Failing, Submission};
+use weft_engine::{Completion, Config, Failing, ListFilter, Renewal, Submission};
+use weft_store::faulty::Faults;
 
 #[tokio::test(start_paused = true)]
 async fn ex_41_what_is_submitted_is_claimed_and_completed() {
@@ -88,4 +90,45 @@ async fn shutdown_answers_what_waits_and_keeps_what_was_acknowledged() {
     let client = again.client("shop").unwrap();
     assert_eq!(client.get(id).await.unwrap().public_state, PublicState::Waiting);
     assert_eq!(client.claim(worker().lane("other")).await.unwrap().executions[0].id, id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_mailbox_answers_busy_and_does_not_hold_up_who_ends_work() {
+    let config = Config { queue_max: 8, ..Config::default() };
+    let (_store, faulty, engine) = open_faulty(Faults::default(), config).await;
+    let client = engine.client("shop").unwrap();
+    client.submit(Submission::new("mail")).await.unwrap();
+    let work = client.claim(worker()).await.unwrap().executions.remove(0);
+
+    // A store that takes its time, and more calls at once than may wait.
+    faulty.set_faults(Faults { before_ms: (500, 500), ..Faults::default() });
+    let before = engine.stats();
+    let submits = futures_util::future::join_all((0..100).map(|_| client.submit(Submission::new("mail"))));
+    let (submitted, completed) = tokio::join!(submits, client.complete(Completion::of(&work)));
+    completed.expect("what ends work has a mailbox of its own");
+    let refused: Vec<_> = submitted.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert!(refused.iter().all(|refusal| matches!(refusal, Rejection::Busy { retry_after_ms: 1.. })), "{refused:?}");
+    assert_eq!(engine.stats().since(before).busy, refused.len() as u64);
+    let accepted = submitted.len() - refused.len();
+    assert!((8..100).contains(&accepted), "{accepted} of 100 were accepted");
+    let counted: u64 = client.count(ListFilter::default()).await.unwrap().values().sum();
+    assert_eq!(counted, accepted as u64 + 1, "a refused submission leaves nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_37_many_leases_are_renewed_and_completed_in_one_commit_each() {
+    let kit = open().await;
+    for _ in 0..100 {
+        kit.submit(Submission::new("mail")).await;
+    }
+    let held = kit.client.claim(worker().max(100)).await.unwrap().executions;
+    assert_eq!(held.len(), 100);
+    pass(100).await;
+    let before = kit.store.commits();
+    let renewed = kit.client.renew_batch(held.iter().map(Renewal::of).collect()).await;
+    assert!(renewed.iter().all(Result::is_ok));
+    assert_eq!(kit.store.commits() - before, 1);
+    let completed = kit.client.complete_batch(held.iter().map(Completion::of).collect()).await;
+    assert!(completed.iter().all(Result::is_ok));
+    assert_eq!(kit.store.commits() - before, 2);
 }
