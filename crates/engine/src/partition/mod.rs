@@ -8,6 +8,7 @@ mod base;
 mod cache;
 mod claims;
 mod commit;
+mod load;
 mod ready;
 mod seat;
 
@@ -35,7 +36,7 @@ use weft_core::error::Rejection;
 use weft_core::record::Key;
 use weft_core::reply::Reply;
 use weft_core::schema::{PartMask, Timer};
-use weft_core::tx::{CHILDREN_SCAN_MAX, Miss, Stop, Tx};
+use weft_core::tx::{Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
 use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Wake};
 
@@ -393,173 +394,6 @@ impl Partition {
         for key in keys {
             self.cache.remove(key);
         }
-    }
-
-    /// Sets an item aside until what it misses has been loaded.
-    fn stall(&mut self, item: Item, misses: Vec<Miss>) {
-        self.stalled_jobs.insert(item.job);
-        self.stalled.push(item);
-        self.want(misses);
-    }
-
-    fn want(&mut self, misses: Vec<Miss>) {
-        for miss in misses {
-            match miss {
-                Miss::Record(key, parts) => {
-                    let wanted = self.wanted.entry(key).or_default();
-                    *wanted = wanted.with(parts).with(key.kind().table().light);
-                }
-                Miss::Children(parent) => {
-                    self.wanted_children.insert((parent, None));
-                }
-                Miss::ChildrenAfter(parent, after) => {
-                    self.wanted_children.insert((parent, Some(after)));
-                }
-            }
-        }
-    }
-
-    /// Asks for all misses of all commands in one call.
-    fn load_wanted(&mut self) {
-        let mut keys = Vec::new();
-        for (key, parts) in std::mem::take(&mut self.wanted) {
-            // Written by the commit that is on its way: what the store shows now may be older. Asked for again after it.
-            if self.flying.as_ref().is_some_and(|flying| flying.has(&key)) {
-                continue;
-            }
-            let asked = self.loading.entry(key).or_default();
-            if parts.without(*asked).is_empty() && !parts.is_empty() {
-                continue;
-            }
-            *asked = asked.with(parts);
-            keys.push((key, *asked));
-        }
-        if !keys.is_empty() {
-            self.effects.push(Effect::Load { keys, stamp: self.foreign, turn: self.turn });
-        }
-        for (parent, after) in std::mem::take(&mut self.wanted_children) {
-            let scan = base::children_scan(parent, after);
-            self.push_scan(ScanTag::Children(parent, after), scan);
-        }
-    }
-
-    fn push_scan(&mut self, tag: ScanTag, scan: Scan) {
-        self.effects.push(Effect::Scan { tag, scan, stamp: self.foreign, turn: self.turn });
-    }
-
-    fn loaded(&mut self, keys: Vec<(Key, PartMask)>, stamp: u64, turn: u64, read: Result<Read, Error>) {
-        for (key, parts) in &keys {
-            if self.loading.get(key) == Some(parts) {
-                self.loading.remove(key);
-            }
-        }
-        match read {
-            Ok(read) => {
-                self.head.now = self.head.now.max(read.head.now);
-                for ((key, parts), found) in keys.iter().zip(read.found) {
-                    self.absorb(*key, *parts, found, stamp, turn);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(partition = %self.id, %error, "could not load records");
-                self.refuse_stalled();
-            }
-        }
-        self.unstall();
-    }
-
-    /// Takes what the store returned, unless this node has written something newer meanwhile.
-    fn absorb(&mut self, key: Key, parts: PartMask, found: Option<weft_store::Found>, stamp: u64, turn: u64) {
-        let ours = self.flying.as_ref().is_some_and(|flying| flying.has(&key));
-        if !ours {
-            self.cache.absorb(key, parts, found, stamp, turn);
-        }
-    }
-
-    fn unstall(&mut self) {
-        self.stalled_jobs.clear();
-        for item in std::mem::take(&mut self.stalled).into_iter().rev() {
-            self.queue.push_front(item);
-        }
-        self.claims.retry_all();
-        self.resume_claims();
-    }
-
-    /// The store cannot be read: callers are told, nothing has changed.
-    fn refuse_stalled(&mut self) {
-        for item in std::mem::take(&mut self.stalled) {
-            let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
-            self.answer(&item, Err(refusal));
-        }
-        self.refuse_loading_claims();
-    }
-
-    fn scanned(&mut self, scanned: Scanned) {
-        let Scanned { tag, parts, stamp, turn, pages } = scanned;
-        let page = match pages.map(|mut pages| pages.pop()) {
-            Ok(Some(page)) => page,
-            Ok(None) => Page::default(),
-            Err(error) => {
-                tracing::warn!(partition = %self.id, %error, "could not scan");
-                self.refuse_stalled();
-                self.scan_failed(tag);
-                return;
-            }
-        };
-        for entry in &page.entries {
-            self.meet(entry, parts, stamp, turn);
-        }
-        match tag {
-            // A list that was cut short would leave children out.
-            ScanTag::Children(parent, after) if page.more && page.entries.len() <= CHILDREN_SCAN_MAX => {
-                self.wanted_children.insert((parent, after));
-            }
-            ScanTag::Children(parent, after) => {
-                let ids = page.entries.iter().filter_map(|entry| match entry.key() {
-                    Some(Key::Execution(id)) => Some(id),
-                    _ => None,
-                });
-                self.children.insert((parent, after), ids.collect());
-                self.unstall();
-            }
-            ScanTag::Discover(lane) => {
-                let more = self.ready.discovered(&lane, page, turn, self.turn);
-                self.claims.lane_changed(&lane);
-                if let Some(scan) = more {
-                    self.push_scan(ScanTag::Discover(lane), scan);
-                }
-            }
-            ScanTag::Refill(queue) => {
-                self.ready.refilled(&queue, page, turn, &self.cache);
-                self.claims.lane_changed(&queue.lane);
-            }
-            ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),
-            ScanTag::ByClaim(reference) => self.found_by_claim(reference, page),
-        }
-    }
-
-    /// Takes what a scan shows about a record, unless this node is changing it. A cached record that disagrees with its
-    /// index entry is not believed: another node may have changed it.
-    fn meet(&mut self, entry: &weft_store::Entry, parts: Option<PartMask>, stamp: u64, turn: u64) {
-        let Some(key) = entry.key() else { return };
-        if self.open.overlay.get(&key).is_some() {
-            return;
-        }
-        match (&entry.found, parts) {
-            (Some(found), Some(parts)) => self.absorb(key, parts, Some(found.clone()), stamp, turn),
-            _ if !self.node.description.exclusive && self.cache.is_older(&key, turn) => self.cache.remove(&key),
-            _ => {}
-        }
-    }
-
-    fn scan_failed(&mut self, tag: ScanTag) {
-        match tag {
-            ScanTag::Discover(lane) => self.ready.forget_lane(&lane),
-            ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
-            ScanTag::Children(..) => {}
-            ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),
-        }
-        self.unstall();
     }
 
     fn wake(&mut self, wake: Wake) {
