@@ -6,6 +6,7 @@ use crate::error::Rejection;
 use crate::execution::*;
 use crate::id::PartitionId;
 use crate::limits::Limits;
+use crate::node::heartbeat;
 use crate::record::dedup::{Body, What};
 use crate::record::{Dedup, Key, Record};
 use crate::reply::{Children, Reply};
@@ -50,7 +51,9 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::Purge(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_) => scopes.need(operate, "operate"),
-        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) => scopes.need(Scopes::ENGINE, "engine"),
+        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) | Command::Heartbeat(_) => {
+            scopes.need(Scopes::ENGINE, "engine")
+        }
     }
 }
 
@@ -90,6 +93,7 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
+        | Command::Heartbeat(_)
         | Command::RetryParked(_) => Ok(()),
     }
 }
@@ -119,6 +123,7 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::Expire(cmd) => expire::expire(tx, who, cmd),
         Command::RecordTrouble(cmd) => trouble::record_trouble(tx, who, cmd),
         Command::DropEntry(cmd) => trouble::drop_entry(tx, cmd),
+        Command::Heartbeat(cmd) => heartbeat::heartbeat(tx, cmd),
         Command::RetryParked(cmd) => trouble::retry_parked(tx, who, cmd),
         Command::DiscardParked(cmd) => trouble::discard_parked(tx, who, cmd),
     }
@@ -130,7 +135,11 @@ fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
-        Command::Claim(_) | Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) => return None,
+        Command::Claim(_)
+        | Command::Expire(_)
+        | Command::RecordTrouble(_)
+        | Command::DropEntry(_)
+        | Command::Heartbeat(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -159,7 +168,9 @@ fn record(command: &Command) -> Option<Key> {
         Command::Replay(cmd) => cmd.id,
         Command::Expire(cmd) => return cmd.key,
         Command::RecordTrouble(cmd) => return cmd.key,
-        Command::DropEntry(_) | Command::RetryParked(_) | Command::DiscardParked(_) => return None,
+        Command::DropEntry(_) | Command::Heartbeat(_) | Command::RetryParked(_) | Command::DiscardParked(_) => {
+            return None;
+        }
     };
     Some(Key::Execution(id))
 }
@@ -193,10 +204,19 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
     if !is_repeat(&reply) {
         let expires_at = Some(tx.now() + tx.limits().request_ttl_ms);
         let what = What::Request { reply: reply.clone() };
-        let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at };
+        let home = home(call, request_id);
+        let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at, home };
         tx.put(Record::Dedup(Box::new(Dedup { partition, digest, body })));
     }
     Ok(reply)
+}
+
+/// The number by which a submission was placed; other commands are where their record is.
+fn home(call: &Call, request_id: &[u8]) -> Option<u64> {
+    let Command::Submit(cmd) = &call.command else { return None };
+    let keys = [cmd.idempotency_key.as_deref(), cmd.concurrency_key.as_deref(), Some(request_id)];
+    let key = keys.into_iter().flatten().next().filter(|_| cmd.parent.is_none())?;
+    Some(digest::place(&call.principal.namespace, key))
 }
 
 /// The same reply, marked where it can be.

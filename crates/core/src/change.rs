@@ -14,6 +14,13 @@ pub struct Position {
     pub seq: u64,
 }
 
+impl Position {
+    /// Where the next commit leads.
+    pub const fn next(self) -> Self {
+        Self { seq: self.seq + 1, ..self }
+    }
+}
+
 /// The head record of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Head {
@@ -26,13 +33,17 @@ pub struct Head {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub id: CommitId,
-    /// The position this node saw last. If it still holds, nobody else has written.
+    /// The position this node saw last. If it still holds, nobody else has written. If the partition is not that far,
+    /// or of another generation, the commit is a conflict.
     pub expect: Position,
     /// The records that were read are as of `expect` or later, so if `expect` holds they need no check of their own.
     pub fast: bool,
     /// The commands relied on a range that was scanned: if `expect` no longer holds the commit is a conflict.
     pub strict: bool,
     pub now: Time,
+    /// The position this commit takes instead of the next one, which must lie beyond the head: a generation further,
+    /// because the store has lost what somebody saw.
+    pub raise: Option<Position>,
     /// Every record that was read or is written, with the revision that was seen; `None` means it was absent.
     pub reads: Vec<(Key, Option<CommitId>)>,
     pub writes: Vec<Write>,
@@ -64,10 +75,11 @@ pub struct Write {
 pub enum Change {
     /// The record is new: all its facets and parts.
     Insert(Body),
-    /// The record was there: all its facets, and the parts that changed.
-    Update(Body),
-    /// The record goes. It may have been absent.
-    Delete,
+    /// The record was there with the facets `old`: all its facets now, and the parts that changed.
+    Update { old: Vec<Value>, body: Body },
+    /// The record goes. Without `old` it was absent, or it was not looked at; the latter only where no index of its
+    /// kind has facets.
+    Delete { old: Option<Vec<Value>> },
 }
 
 /// Facets in schema order, and parts by number; a part that is `None` is removed.
@@ -80,8 +92,8 @@ pub struct Body {
 impl Write {
     fn weight(&self) -> usize {
         match &self.what {
-            Change::Delete => 64,
-            Change::Insert(body) | Change::Update(body) => {
+            Change::Delete { .. } => 64,
+            Change::Insert(body) | Change::Update { body, .. } => {
                 160 + body.parts.iter().map(|(_, bytes)| bytes.as_ref().map_or(0, Bytes::len)).sum::<usize>()
             }
         }

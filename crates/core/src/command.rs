@@ -104,6 +104,8 @@ pub enum Command {
     RecordTrouble(RecordTrouble),
     /// The engine's own: an entry that can never be handled.
     DropEntry(DropEntry),
+    /// The engine's own: a node lives, or goes.
+    Heartbeat(Heartbeat),
     /// An operator lets a parked item be tried again.
     RetryParked(RetryParked),
     /// An operator removes a dead letter.
@@ -136,6 +138,7 @@ impl Command {
             Command::Expire(_) => "expire",
             Command::RecordTrouble(_) => "record_trouble",
             Command::DropEntry(_) => "drop_entry",
+            Command::Heartbeat(_) => "heartbeat",
             Command::RetryParked(_) => "retry_parked",
             Command::DiscardParked(_) => "discard_parked",
         }
@@ -389,6 +392,21 @@ pub struct DropEntry {
     /// Poison belongs to no record and its dead letter goes after a while.
     pub poison: bool,
     pub fresh: uuid::Uuid,
+}
+
+/// What a node tells the others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Heartbeat {
+    /// Where its record is.
+    pub partition: crate::id::PartitionId,
+    pub node: uuid::Uuid,
+    pub name: Text,
+    pub version: Text,
+    pub started_at: Time,
+    pub left: bool,
+    pub claimed: Vec<u16>,
+    /// (generation, seq) of each partition, as far as it has seen them.
+    pub seen: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

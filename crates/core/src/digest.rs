@@ -28,6 +28,12 @@ pub fn request(namespace: &str, principal: &str, verb: &str, request_id: &[u8]) 
     digest(&[b"request", namespace.as_bytes(), principal.as_bytes(), verb.as_bytes(), request_id])
 }
 
+/// The number by which a submission with this key is placed: its partition is the remainder by their number.
+pub fn place(namespace: &str, key: &[u8]) -> u64 {
+    let digest = digest(&[namespace.as_bytes(), key]);
+    u64::from_be_bytes(*digest.first_chunk().expect("digest: it has 32 bytes"))
+}
+
 /// What two equal bodies have in common.
 pub fn fingerprint<T: Serialize>(body: &T) -> [u8; 32] {
     let bytes = postcard::to_extend(body, Vec::new()).expect("digest: commands hold nothing that postcard refuses");

@@ -1,6 +1,6 @@
 //! Rejections: answers that say no. A rejection changes nothing and is not a failure of the engine.
 
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, PartitionId};
 use crate::record::execution::{EndCause, Outcome, PublicState, Reason};
 use crate::text::Text;
 use crate::time::Time;
@@ -86,6 +86,10 @@ pub enum Rejection {
     ReplayLimit {
         max: u32,
     },
+    /// What the key of a submission stands for is in another partition. The engine asks there; no caller sees it.
+    Elsewhere {
+        partition: PartitionId,
+    },
     InvalidCursor,
     Busy {
         retry_after_ms: u64,
@@ -148,6 +152,7 @@ impl Rejection {
             Self::CancelRequested { .. } => "cancel_requested",
             Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Self::ReplayLimit { .. } => "replay_limit",
+            Self::Elsewhere { .. } => "elsewhere",
             Self::InvalidCursor => "invalid_cursor",
             Self::Busy { .. } => "busy",
             Self::Unavailable { .. } => "unavailable",
@@ -183,7 +188,7 @@ impl Rejection {
             | Self::IdempotencyMismatch { .. }
             | Self::ReplayLimit { .. }
             | Self::Internal { .. } => Class::Conflict,
-            Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
+            Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
         }
     }
 }
@@ -245,6 +250,7 @@ impl fmt::Display for Rejection {
                 write!(f, "the request id was used with another body")
             }
             Self::ReplayLimit { max } => write!(f, "it was replayed {max} times, which is its limit"),
+            Self::Elsewhere { partition } => write!(f, "the key is bound in partition {partition}; repeat it there"),
             Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
             Self::Busy { retry_after_ms } => {
                 write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")

@@ -8,11 +8,11 @@ use crate::text::Text;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// One fact about one execution.
+/// One fact: about an execution, or about the store itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
-    pub execution: ExecutionId,
+    pub execution: Option<ExecutionId>,
     pub namespace: Text,
     pub lane: Text,
     pub kind: Text,
@@ -108,6 +108,15 @@ pub enum Fact {
         failures: u32,
         error: Text,
     },
+    /// The store has lost the commits from `kept_seq` to `seen_seq`, which somebody saw.
+    StoreDataLost {
+        partition: u16,
+        generation: u64,
+        kept_seq: u64,
+        seen_seq: u64,
+        /// Those that the witness knows to have changed in the range.
+        executions: Vec<ExecutionId>,
+    },
 }
 
 impl Fact {
@@ -133,6 +142,7 @@ impl Fact {
             Fact::Finished { .. } => "execution.finished",
             Fact::Purged => "execution.purged",
             Fact::ScannerParked { .. } => "scanner.parked",
+            Fact::StoreDataLost { .. } => "store.data_lost",
         }
     }
 }

@@ -16,6 +16,8 @@ pub mod execution;
 pub mod id;
 pub mod invariant;
 pub mod limits;
+pub mod loss;
+pub mod node;
 pub mod planted;
 pub mod record;
 pub mod reply;

@@ -85,6 +85,12 @@ pub const TROUBLE_ERROR_MAX: usize = 1 << 10;
 /// How long a dead letter of an entry that belongs to no record is kept.
 pub const POISON_KEPT_MS: u64 = 30 * DAY_MS;
 
+/// A node that was not heard of for so long is not counted on.
+pub const NODE_TTL_MS: u64 = 10_000;
+pub const NODE_HEARTBEAT_MS: u64 = 3_000;
+/// How long the record of a silent node stays, as a witness.
+pub const NODE_KEEP_MS: u64 = DAY_MS;
+
 /// What every store takes in one commit.
 pub const RECORDS_PER_COMMIT_MAX: usize = 4096;
 pub const BYTES_PER_COMMIT_MAX: usize = 20 << 20;

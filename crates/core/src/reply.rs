@@ -64,7 +64,7 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter: done.
+    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat: done.
     Noted,
 }
 

@@ -14,10 +14,12 @@ pub enum Kind {
     Dedup = 3,
     Continuation = 4,
     DeadLetter = 5,
+    Node = 6,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter];
+    pub const ALL: [Kind; 6] =
+        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -30,6 +32,7 @@ impl Kind {
             Kind::Dedup => &DEDUPS,
             Kind::Continuation => &CONTINUATIONS,
             Kind::DeadLetter => &DEAD_LETTERS,
+            Kind::Node => &NODES,
         }
     }
 }
@@ -106,7 +109,7 @@ pub enum IndexId {
     ByClaim,
     /// Attempts of an execution.
     Attempts,
-    /// Dead letters by the time they were parked.
+    /// Dead letters in the order they were parked, which is the order of their ids.
     DeadLetters,
 }
 
@@ -400,11 +403,25 @@ pub static DEAD_LETTERS: Table = Table {
     light: PartMask::of(0),
     indexes: &[Index {
         id: IndexId::DeadLetters,
-        name: "dead_letters_by_time",
+        name: "dead_letters_by_key",
         kind: Kind::DeadLetter,
-        facets: &[1],
+        facets: &[],
         when: None,
     }],
+};
+
+pub static NODES: Table = Table {
+    kind: Kind::Node,
+    name: "nodes",
+    facets: &[
+        fixed("name", Type::Text),
+        fixed("version", Type::Text),
+        fixed("started_at", Type::Int),
+        moving("seen_at", Type::Int),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[],
 };
 
 #[cfg(test)]

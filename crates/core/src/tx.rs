@@ -12,7 +12,7 @@ use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
 use crate::record::{Attempt, Execution, Key, Record};
-use crate::schema::{Due, PartMask};
+use crate::schema::{Due, PartMask, Value};
 use crate::text::Text;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,7 @@ struct Slot {
     /// A delete that does not care what was there is not checked.
     blind: bool,
     old_due: Vec<Due>,
+    old_facets: Option<Vec<Value>>,
     record: Option<Record>,
     /// Its write, if it was encoded ahead; a further change takes it back.
     encoded: Option<Option<Write>>,
@@ -177,6 +178,7 @@ impl Overlay {
             fast,
             strict: self.strict,
             now,
+            raise: None,
             reads,
             writes,
             due_drops: self.due_drops,
@@ -198,13 +200,14 @@ fn write_of(key: Key, slot: &Slot) -> Option<Write> {
     };
     let what = match (&slot.record, slot.seen) {
         (None, None) if !slot.blind => return None,
-        (None, _) => Change::Delete,
+        (None, _) => Change::Delete { old: slot.old_facets.clone() },
         (Some(record), None) => Change::Insert(Body {
             facets: record.facets(),
             parts: record.encode(record.loaded()).into_iter().filter(|(_, bytes)| bytes.is_some()).collect(),
         }),
         (Some(record), Some(_)) => {
-            Change::Update(Body { facets: record.facets(), parts: record.encode(record.dirty()) })
+            let body = Body { facets: record.facets(), parts: record.encode(record.dirty()) };
+            Change::Update { old: slot.old_facets.clone().unwrap_or_default(), body }
         }
     };
     Some(Write { key, what, due_add, due_remove })
@@ -257,11 +260,11 @@ impl Effects {
     pub fn merge(self, overlay: &mut Overlay, base: &dyn Base) {
         for (key, pending) in self.writes {
             let slot = overlay.slots.entry(key).or_insert_with(|| {
-                let (seen, old_due) = match base.get(&key) {
-                    Lookup::Present { record, revision } => (Some(revision), record.due()),
-                    Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new()),
+                let (seen, old_due, old_facets) = match base.get(&key) {
+                    Lookup::Present { record, revision } => (Some(revision), record.due(), Some(record.facets())),
+                    Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new(), None),
                 };
-                Slot { seen, blind: false, old_due, record: None, encoded: None }
+                Slot { seen, blind: false, old_due, old_facets, record: None, encoded: None }
             });
             slot.encoded = None;
             overlay.unencoded.push(key);
@@ -445,8 +448,9 @@ impl<'a> Tx<'a> {
         self.writes.insert(key, Pending::Delete);
     }
 
-    /// Removes a record that has no timers and was not read: what it holds does not matter.
+    /// Removes a record that has no timers and no facets in an index, and was not read: what it holds does not matter.
     pub fn delete_blind(&mut self, key: Key) {
+        debug_assert!(key.kind().table().indexes.iter().all(|index| index.facets.is_empty()), "{key:?}");
         self.writes.insert(key, Pending::DeleteBlind);
     }
 

@@ -3,6 +3,7 @@
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
+use crate::lanes::{self, Vigil};
 use crate::partition::{Answer, ClaimJob, Input, Job, Seat};
 use crate::place;
 use crate::reads::{self, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView};
@@ -69,13 +70,15 @@ impl Client {
     /// Items are independent: one that is refused never fails another. Answers are in order.
     pub async fn submit_batch(&self, submissions: Vec<Submission>) -> Vec<Result<Submitted, Rejection>> {
         let bytes = submissions.iter().map(|item| item.input.as_ref().map_or(0, Bytes::len)).sum();
-        let calls = submissions.into_iter().map(|item| self.submit_call(item)).collect();
+        // Items of one call that may go anywhere go together: they share a commit.
+        let together = self.shared.next_partition();
+        let calls = submissions.into_iter().map(|item| self.submit_call(item, together)).collect();
         let replies = self.run(calls, bytes, Urgency::Normal).await;
         replies.into_iter().map(|reply| expect_reply!(reply, Reply::Submitted(submitted) => submitted)).collect()
     }
 
-    fn submit_call(&self, submission: Submission) -> Result<Call, Rejection> {
-        let partition = place::of_submission(&self.shared, &self.principal.namespace, &submission)?;
+    fn submit_call(&self, submission: Submission, together: PartitionId) -> Result<Call, Rejection> {
+        let partition = place::of_submission(&self.shared, &self.principal.namespace, &submission, together)?;
         let id = ExecutionId::new(partition, self.shared.fresh_uuid());
         let request_id = submission.request_id.clone();
         let command = Command::Submit(Box::new(submission.command(id, &self.shared.config.policy)?));
@@ -93,11 +96,25 @@ impl Client {
         if self.shared.is_closing() {
             return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
         }
-        let reply = self.claim_now(&spec, claim.max, claim.wait_ms).await?;
-        if !reply.executions.is_empty() || reply.more || claim.wait_ms == 0 || self.shared.partitions.len() == 1 {
+        // A repeat gets what the first call took, wherever that is, and nothing else.
+        let mut again = ClaimReply::default();
+        for partition in self.partitions_of_claim(&spec).await? {
+            again.absorb(self.claim_at(partition, &spec, claim.max, Wish::Again).await?);
+        }
+        if !again.executions.is_empty() {
+            return Ok(again);
+        }
+        if self.shared.partitions.len() == 1 {
+            return self.claim_at(PartitionId(0), &spec, claim.max, Wish::Wait(claim.wait_ms)).await;
+        }
+        let reply = self.claim_known(&spec, claim.max).await?;
+        if !reply.executions.is_empty() || reply.more {
             return Ok(reply);
         }
-        self.claim_waiting(&spec, claim.max, claim.wait_ms).await
+        match claim.wait_ms {
+            0 => self.claim_found(&spec, claim.max).await,
+            wait_ms => self.claim_waiting(&spec, claim.max, wait_ms).await,
+        }
     }
 
     fn claim_spec(&self, claim: &Claim) -> Result<ClaimSpec, Rejection> {
@@ -124,25 +141,41 @@ impl Client {
         })
     }
 
-    /// Takes what is there, partition by partition. A deployment with one partition waits there too, in the same call.
-    async fn claim_now(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
+    /// Takes what this node knows of.
+    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+        let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
+        self.claim_from(order, spec, max).await
+    }
+
+    /// Takes what a look at all partitions finds.
+    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+        let mut found = BTreeSet::new();
+        for lane in spec.lane_keys() {
+            let answer = lanes::look(&self.shared, lane).await;
+            let gone = || Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: false };
+            found.extend(answer.map_err(|_| gone())?.map_err(reads::unavailable)?);
+        }
+        let (mine, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
+        self.claim_from(mine.into_iter().chain(others).collect(), spec, max).await
+    }
+
+    async fn claim_from(
+        &self,
+        partitions: Vec<PartitionId>,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+    ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
-        // A repeat gets what the first call took, wherever that is, and nothing else.
-        for partition in self.partitions_of_claim(spec).await? {
-            total.absorb(self.claim_at(partition, spec, max, Wish::Again).await?);
-        }
-        if !total.executions.is_empty() {
-            return Ok(total);
-        }
-        let wish = if self.shared.partitions.len() == 1 { Wish::Wait(wait_ms) } else { Wish::Now };
-        for partition in self.shared.claim_order(spec) {
-            match self.claim_at(partition, spec, max - total.executions.len(), wish).await {
+        for partition in partitions {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
                 Err(_) => break,
             }
-            if total.executions.len() >= max {
+            // Each further partition costs a commit: with half of what it wants a worker has enough to begin.
+            if total.executions.len() * 2 >= max {
                 break;
             }
         }
@@ -195,12 +228,15 @@ impl Client {
         let seat = Seat::new();
         // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
         let _guard = SeatGuard(seat.clone());
+        let vigil = Vigil::keep(&self.shared, spec.lane_keys().collect());
         let (answer_to, mut answers) = mpsc::unbounded_channel();
         for index in 0..self.shared.partitions.len() {
-            let job = ClaimJob::shared(spec.clone(), max, seat.clone(), answer_to.clone());
+            let job = ClaimJob::everywhere(spec.clone(), max, seat.clone(), answer_to.clone());
             self.shared.send(PartitionId(index as u16), Input::Claim(job), Urgency::Normal)?;
         }
         drop(answer_to);
+        // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
+        vigil.look();
         match runtime::timeout(&*self.shared.runtime, wait_ms, answers.recv()).await {
             Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
             None if seat.leave() => Ok(ClaimReply::default()),

@@ -5,8 +5,11 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::driver::{self, Mail};
 use crate::hub::{Hub, Notice};
+use crate::lanes::{self, Lanes};
+use crate::membership::{Membership, Seen};
 use crate::partition::{Heads, Input, Partition, Surroundings};
-use crate::request::ClaimSpec;
+use crate::registry::{self, Beat};
+use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;
 use crate::stats::{Counters, Stats};
@@ -47,8 +50,13 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     pub clock: Arc<Clock>,
     pub heads: Arc<Heads>,
+    pub lanes: Lanes,
+    pub membership: Arc<Membership>,
+    pub seen: Arc<Seen>,
+    started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
+    /// Spreads calls over the partitions of this node.
     spin: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
     pub running: watch::Sender<usize>,
@@ -60,6 +68,8 @@ pub(crate) struct Mailbox {
 }
 
 const BUSY_RETRY_MS: u64 = 50;
+/// How long shutdown waits for the node's last word to the others.
+const LEAVE_WAIT_MS: u64 = 2_000;
 /// How long shutdown waits for what is on its way.
 const SHUTDOWN_WAIT_MS: u64 = 15_000;
 
@@ -82,6 +92,9 @@ impl Engine {
         let clock = Arc::new(Clock::new(runtime.clone()));
         clock.measured(store.now().await?);
         let (hub, heads) = (Arc::new(Hub::default()), Arc::new(Heads::default()));
+        let node = random_uuid(&*runtime);
+        let membership = Arc::new(Membership::alone(node, description.partitions));
+        let seen = Arc::new(Seen::new(description.partitions));
         let surroundings = Arc::new(Surroundings {
             config: config.clone(),
             description: description.clone(),
@@ -90,12 +103,15 @@ impl Engine {
             clock: clock.clone(),
             runtime: runtime.clone(),
             heads: heads.clone(),
+            membership: membership.clone(),
+            seen: seen.clone(),
         });
         let mut loops = Vec::new();
         let mut mailboxes = Vec::new();
-        for index in 0..description.partitions {
-            let id = PartitionId(index);
-            let head = store.read(id, Vec::new()).await?.head;
+        let all = (0..description.partitions).map(|index| store.read(PartitionId(index), Vec::new()));
+        for (index, read) in futures_util::future::join_all(all).await.into_iter().enumerate() {
+            let (id, head) = (PartitionId(index as u16), read?.head);
+            seen.note(id, head.position);
             let (urgent, urgent_mail) = mpsc::channel(config.queue_max.max(1));
             let (normal, normal_mail) = mpsc::channel(config.queue_max.max(1));
             mailboxes.push(Mailbox { urgent, normal });
@@ -110,8 +126,12 @@ impl Engine {
             partitions: mailboxes,
             hub,
             counters,
-            clock,
+            clock: clock.clone(),
             heads,
+            lanes: Lanes::default(),
+            membership,
+            seen,
+            started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
             spin: AtomicU64::new(0),
@@ -119,6 +139,12 @@ impl Engine {
         });
         for (id, partition, mail) in loops {
             shared.start(driver::run(shared.clone(), id, partition, mail));
+        }
+        if !shared.description.exclusive {
+            // Before anything is due: a node that shares the partitions does not begin with all of them.
+            registry::beat(&shared, shared.started_at, Beat::First).await;
+            shared.start(registry::run(shared.clone(), shared.started_at));
+            shared.start(lanes::recheck(shared.clone()));
         }
         shared.start(scanner::runner::run(shared.clone()));
         shared.start(scanner::watch::run(shared.clone()));
@@ -154,6 +180,10 @@ impl Engine {
     pub async fn shutdown(&self) {
         let shared = &self.shared;
         if !shared.closing.swap(true, Ordering::AcqRel) {
+            if !shared.description.exclusive {
+                let leave = registry::beat(shared, shared.started_at, Beat::Last);
+                runtime::timeout(&*shared.runtime, LEAVE_WAIT_MS, leave).await;
+            }
             shared.hub.notify_all(&Notice::NodeStopping);
             shared.hub.due.notify_one();
             shared.closed.notify_waiters();
@@ -196,10 +226,11 @@ impl Shared {
         fresh_uuid(&*self.runtime, self.now())
     }
 
-    /// Which partitions a claim asks, best first.
-    pub fn claim_order(&self, spec: &ClaimSpec) -> Vec<PartitionId> {
+    /// Where work goes that may go anywhere: to one of this node's partitions, each in its turn.
+    pub fn next_partition(&self) -> PartitionId {
         let spin = self.spin.fetch_add(1, Ordering::Relaxed);
-        self.heads.order(spec, self.partitions.len(), spin)
+        let any = || PartitionId((spin % self.partitions.len() as u64) as u16);
+        self.membership.pick(spin).unwrap_or_else(any)
     }
 
     /// Puts an input into a mailbox, or refuses it: waiting room is bounded.

@@ -50,6 +50,8 @@ struct State {
     ends: BTreeMap<ExecutionId, Vec<oneshot::Sender<()>>>,
     notices: Subscribers,
     hints: BTreeMap<(Timer, PartitionId), Time>,
+    /// When the due index should be looked at, on the node's clock.
+    look_by: Option<Time>,
     workers: BTreeMap<(Text, Text), Seen>,
 }
 
@@ -123,6 +125,21 @@ impl Hub {
         if earliest.is_none_or(|earliest| at < earliest) {
             self.due.notify_one();
         }
+    }
+
+    /// Another node has armed a timer, or this one got a partition: the due index is to be looked at by then.
+    pub fn look_by(&self, clock: Time) {
+        let mut state = self.lock();
+        let earlier = state.look_by.is_none_or(|known| clock < known);
+        if earlier {
+            state.look_by = Some(clock);
+            drop(state);
+            self.due.notify_one();
+        }
+    }
+
+    pub fn take_look_by(&self) -> Option<Time> {
+        self.lock().look_by.take()
     }
 
     pub fn hints(&self) -> Vec<((Timer, PartitionId), Time)> {

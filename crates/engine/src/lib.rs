@@ -35,9 +35,12 @@ mod engine;
 mod explain;
 
 mod hub;
+mod lanes;
+mod membership;
 mod partition;
 mod place;
 mod reads;
+pub mod registry;
 mod request;
 pub mod runtime;
 pub mod scanner;

@@ -7,15 +7,20 @@ use weft_core::digest::digest;
 use weft_core::error::Rejection;
 use weft_core::{ExecutionId, PartitionId};
 
-/// Where a new execution is placed: with its parent, else by its keys, else spread evenly.
-pub fn of_submission(shared: &Shared, namespace: &str, submission: &Submission) -> Result<PartitionId, Rejection> {
+/// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
+pub fn of_submission(
+    shared: &Shared,
+    namespace: &str,
+    submission: &Submission,
+    otherwise: PartitionId,
+) -> Result<PartitionId, Rejection> {
     if let Some((parent, _)) = submission.parent {
         return of_id(shared, parent);
     }
     let key = [&submission.idempotency_key, &submission.concurrency_key, &submission.request_id];
     Ok(match key.into_iter().flatten().next() {
         Some(key) => by_hash(shared, &[namespace.as_bytes(), key]),
-        None => PartitionId((shared.runtime.random() % shared.partitions.len() as u64) as u16),
+        None => otherwise,
     })
 }
 
@@ -62,6 +67,7 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
             return Ok(trouble.key.expect("place: trouble names its record").partition());
         }
         Command::DropEntry(drop) => return Ok(drop.partition),
+        Command::Heartbeat(heartbeat) => return Ok(heartbeat.partition),
         Command::RetryParked(retry) => return Ok(retry.partition),
         Command::DiscardParked(discard) => return Ok(discard.partition),
     };

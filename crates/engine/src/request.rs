@@ -1,5 +1,6 @@
 //! What callers hand in, as builders: `Submission::new("mail").lane("bulk").delay_ms(5_000)`.
 
+use crate::partition::LaneKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -516,4 +517,14 @@ pub(crate) struct ClaimSpec {
     pub max_bytes: usize,
     pub claim_ref: Option<[u8; 32]>,
     pub principal: command::Principal,
+}
+
+impl ClaimSpec {
+    pub fn lane_key(&self, wish: &LaneWish) -> LaneKey {
+        LaneKey { namespace: self.namespace.clone(), lane: wish.lane.clone() }
+    }
+
+    pub fn lane_keys(&self) -> impl Iterator<Item = LaneKey> {
+        self.lanes.iter().map(|wish| self.lane_key(wish))
+    }
 }

@@ -48,6 +48,8 @@ counters! {
     /// Commits whose outcome had to be asked for.
     unknown,
     resolves,
+    /// Losses of the store that were acted on.
+    data_lost,
     reads,
     scans,
     clock_reads,

@@ -52,13 +52,13 @@ impl Log {
         });
         for write in &batch.writes {
             match &write.what {
-                Change::Insert(body) | Change::Update(body) => {
+                Change::Insert(body) | Change::Update { body, .. } => {
                     for (part, bytes) in &body.parts {
                         self.hasher.update([*part, u8::from(bytes.is_some())]);
                         self.hasher.update(bytes.as_deref().unwrap_or_default());
                     }
                 }
-                Change::Delete => self.hasher.update(b"-"),
+                Change::Delete { .. } => self.hasher.update(b"-"),
             }
         }
         self.hasher.update(&batch.feed);

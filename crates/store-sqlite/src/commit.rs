@@ -136,6 +136,9 @@ impl<'c> Applier<'c> {
         if batch.writes.len() > RECORDS_PER_COMMIT_MAX || batch.weight() > BYTES_PER_COMMIT_MAX {
             return Ok(Decision::Refused("the commit is larger than a store has to take"));
         }
+        if batch.raise.is_some_and(|raise| raise <= head.position) {
+            return Ok(Decision::Refused("the commit raises the partition to where it already is"));
+        }
         if batch.writes.iter().any(|write| write.key.partition() != partition) {
             return Ok(Decision::Refused("the commit names a record of another partition"));
         }
@@ -145,7 +148,11 @@ impl<'c> Applier<'c> {
     /// The records that differ if the batch is in conflict; none if the head alone is the reason.
     fn conflict(&mut self, partition: PartitionId, batch: &Batch, head: Head) -> Result<Option<Vec<Key>>> {
         let holds = batch.expect == head.position;
-        if batch.expect.generation != head.position.generation || batch.now < head.now || (batch.strict && !holds) {
+        if batch.expect.generation != head.position.generation
+            || batch.expect.seq > head.position.seq
+            || batch.now < head.now
+            || (batch.strict && !holds)
+        {
             return Ok(Some(Vec::new()));
         }
         if batch.fast && holds {
@@ -178,8 +185,8 @@ impl<'c> Applier<'c> {
             let row = Row { partition: partition.0, id: key.as_slice(), revision: batch.id.0.as_bytes() };
             match &write.what {
                 Change::Insert(body) => inserts.push((kind, (row, body))),
-                Change::Update(body) => self.of(kind).update(row, body)?,
-                Change::Delete => self.of(kind).delete(row.partition, row.id)?,
+                Change::Update { body, .. } => self.of(kind).update(row, body)?,
+                Change::Delete { .. } => self.of(kind).delete(row.partition, row.id)?,
             }
             for Due { timer, at } in &write.due_remove {
                 self.due_remove.execute((partition.0, *timer as u8, at.as_i64(), kind as u8, row.id))?;
@@ -191,7 +198,8 @@ impl<'c> Applier<'c> {
             self.of(run[0].0).insert_all(&rows)?;
         }
         self.arm(partition, &armed)?;
-        let head = self.advance(partition, Head { now: batch.now, ..head })?;
+        let position = batch.raise.unwrap_or(head.position.next());
+        let head = self.write_head(partition, Head { position, now: batch.now })?;
         let Position { generation, seq } = head.position;
         let events = (!batch.feed.is_empty()).then_some(batch.feed.as_ref());
         let id = &batch.id.0.as_bytes()[..];
@@ -199,9 +207,7 @@ impl<'c> Applier<'c> {
         Ok(head)
     }
 
-    /// Writes `head` with the next sequence number.
-    fn advance(&mut self, partition: PartitionId, mut head: Head) -> Result<Head> {
-        head.position.seq += 1;
+    fn write_head(&mut self, partition: PartitionId, head: Head) -> Result<Head> {
         let Position { generation, seq } = head.position;
         self.head_write.execute((partition.0, generation as i64, seq as i64, head.now.as_i64()))?;
         Ok(head)
@@ -245,7 +251,7 @@ impl<'c> Applier<'c> {
         }
         self.barred_trim.execute((partition.0, (now - BARRED_MS).as_i64()))?;
         self.barred_add.execute((partition.0, &id.0.as_bytes()[..], now.as_i64()))?;
-        let head = self.advance(partition, head)?;
+        let head = self.write_head(partition, Head { position: head.position.next(), ..head })?;
         Ok(Some((Resolution::NotApplied, Some(head))))
     }
 

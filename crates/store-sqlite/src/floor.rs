@@ -9,6 +9,7 @@ use crate::stats::Counters;
 use rusqlite::{Connection, Error, Result, Statement};
 use std::path::Path;
 use std::time::Instant;
+use weft_store::Floor;
 
 const SCHEMA: &str = "\
 create table jobs (
@@ -61,15 +62,6 @@ const RESULT: [u8; 16] = [0x33; 16];
 const EVENT_BYTES: usize = 48;
 const SINGLE_COMMITS: usize = 200;
 const STARTED_MS: i64 = 1_800_000_000_000;
-
-/// What was measured, after the rows were verified.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Floor {
-    pub lifecycles: usize,
-    pub lifecycles_per_s: f64,
-    /// The median of commits that insert one row and one feed entry.
-    pub commit_ms: f64,
-}
 
 /// Takes `n` rows (rounded up to whole batches) through insert, claim and completion in batches of `batch`, each batch
 /// one transaction with a feed entry, then makes single commits. `path` must not exist; the file is left behind.

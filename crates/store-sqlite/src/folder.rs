@@ -47,14 +47,14 @@ pub fn keep_private(path: &Path) -> Result<(), OpenError> {
     fs::set_permissions(path, private).map_err(|source| OpenError::Folder { path: folder_of(path), source })
 }
 
-fn folder_of(path: &Path) -> PathBuf {
+pub fn folder_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     }
 }
 
-fn refuse_exposed(path: &Path) -> Result<(), OpenError> {
+pub fn refuse_exposed(path: &Path) -> Result<(), OpenError> {
     let metadata = fs::metadata(path).map_err(|source| OpenError::Folder { path: path.to_owned(), source })?;
     match metadata.permissions().mode() & 0o022 {
         0 => Ok(()),
@@ -87,7 +87,7 @@ fn lock(path: &Path) -> Result<Lock, OpenError> {
     Ok(Lock { _file: file })
 }
 
-fn refuse_network(folder: &Path) -> Result<(), OpenError> {
+pub fn refuse_network(folder: &Path) -> Result<(), OpenError> {
     let (Ok(folder), Ok(mounts)) = (fs::canonicalize(folder), fs::read_to_string("/proc/self/mountinfo")) else {
         return Ok(());
     };

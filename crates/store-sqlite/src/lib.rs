@@ -8,6 +8,7 @@ mod check;
 mod commit;
 mod connection;
 mod ddl;
+mod doctor;
 pub mod floor;
 mod folder;
 mod log;
@@ -23,6 +24,7 @@ mod verdict;
 mod writer;
 
 pub use backup::{Backup, BackupError};
+pub use doctor::{Plan, inspect, plan};
 pub use options::{EXIT_IO, OnIoError, OpenError, Options};
 pub use stats::Stats;
 pub use store::SqliteStore;

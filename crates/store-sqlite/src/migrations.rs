@@ -12,7 +12,7 @@ use std::path::Path;
 pub const APPLICATION_ID: i64 = 0x5765_6674;
 
 /// The format this program writes.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// Brings a file from `version - 1` to `version`.
 struct Upgrade {
@@ -20,7 +20,25 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: [Upgrade; 1] = [Upgrade { version: 2, sql: "drop index feed_by_commit" }];
+const UPGRADES: [Upgrade; 2] = [
+    Upgrade { version: 2, sql: "drop index feed_by_commit" },
+    Upgrade {
+        version: 3,
+        sql: "drop index dead_letters_by_time;
+create table nodes (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    name text collate binary not null,
+    version text collate binary not null,
+    started_at integer not null,
+    seen_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid",
+    },
+];
 
 /// Says which format the file has, `None` if it is empty, or why it cannot be used. Only reads.
 pub fn identify(connection: &Connection, path: &Path) -> Result<Option<i64>, OpenError> {

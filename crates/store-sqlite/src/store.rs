@@ -19,7 +19,7 @@ use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes};
+use weft_store::{Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes};
 
 /// Reads, or commits, that may wait for their thread. Beyond that they are turned away.
 const WAITING_MAX: usize = 1024;
@@ -196,9 +196,14 @@ impl Store for SqliteStore {
             exclusive: true,
             batch_records: 2000,
             batch_bytes: 4 << 20,
-            durability: "the commit's frames of the write-ahead log are fsynced: it survives kill -9, a kernel crash \
-                         and a power cut on a disk that does not lie"
-                .to_owned(),
+            durability: Durability {
+                level: Level::Local,
+                acknowledged: "its frames of the write-ahead log are fsynced: it survives kill -9, a kernel crash and \
+                               a power cut on a disk that does not lie"
+                    .to_owned(),
+                can_lose: vec!["everything, if the disk itself is lost".to_owned()],
+                verified: true,
+            },
         }
     }
 }

@@ -375,6 +375,7 @@ mod tests {
             fast: true,
             strict: false,
             now: Time::ZERO,
+            raise: None,
             reads: Vec::new(),
             writes,
             due_drops: Vec::new(),

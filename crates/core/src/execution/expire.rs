@@ -34,7 +34,7 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
     }
     let expired = match record {
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
-        Record::Dedup(_) | Record::DeadLetter(_) => {
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) => {
             tx.delete(key);
             Expired::Fired
         }

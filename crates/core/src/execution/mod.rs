@@ -79,7 +79,7 @@ fn emit(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact) {
     let spec = &execution.spec;
     tx.emit(Event {
         at: tx.now(),
-        execution: execution.id,
+        execution: Some(execution.id),
         namespace: spec.namespace.clone(),
         lane: spec.lane.clone(),
         kind: spec.kind.clone(),

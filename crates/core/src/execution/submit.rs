@@ -72,7 +72,9 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
     }
     if let Some((Key::Dedup(partition, digest), fingerprint)) = bound {
         let what = What::Key { execution: id, purged: None };
-        let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at: None };
+        let home = cmd.idempotency_key.as_ref().filter(|_| cmd.parent.is_none());
+        let home = home.map(|key| digest::place(&who.namespace, key));
+        let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at: None, home };
         tx.put(Record::Dedup(Box::new(Dedup { partition, digest, body })));
     }
     let fingerprint = bound.map(|(_, fingerprint)| fingerprint).unwrap_or_default();
@@ -179,6 +181,9 @@ fn duplicate(tx: &mut Tx<'_>, key: Key, fingerprint: [u8; 32]) -> Result<Option<
     }
     let public_state = match purged {
         Some(ended) => ended,
+        None if id.partition() != key.partition() => {
+            return Err(Rejection::Elsewhere { partition: id.partition() }.into());
+        }
         None => tx.execution(id, PartMask::NONE)?.public_state(),
     };
     Ok(Some(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged: purged.is_some() })))
@@ -288,6 +293,21 @@ mod tests {
             cmd.input = Some(Bytes::new());
         });
         assert_eq!(other, Err(Rejection::IdempotencyMismatch { existing: Some(id) }));
+    }
+
+    #[test]
+    fn ops_22_a_key_whose_execution_is_in_another_partition_is_asked_for_there() {
+        let mut world = World::new();
+        let id = world.submit(|cmd| cmd.idempotency_key = Some("k".into()));
+        let key = Key::Dedup(id.partition(), digest::idempotency("shop", None, b"k"));
+        let Some(Record::Dedup(mut dedup)) = world.record(key) else { panic!("the key is bound") };
+        assert_eq!(dedup.body.home, Some(digest::place("shop", b"k")), "it says how it was placed");
+        let elsewhere = crate::id::PartitionId(9);
+        dedup.body.what = What::Key { execution: ExecutionId::new(elsewhere, id.uuid()), purged: None };
+        let parts = dedup.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?)));
+        world.records.get_mut(&key).unwrap().parts = parts.collect();
+        let repeat = try_submit(&mut world, |cmd| cmd.idempotency_key = Some("k".into()));
+        assert_eq!(repeat, Err(Rejection::Elsewhere { partition: elsewhere }));
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             tx.put(Record::Continuation(continuation));
         }
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Attempt(_) => {}
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) => {}
     }
     Ok(Reply::Noted)
 }
@@ -118,7 +118,7 @@ fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event 
     let spec = &execution.spec;
     Event {
         at,
-        execution: execution.id,
+        execution: Some(execution.id),
         namespace: spec.namespace.clone(),
         lane: spec.lane.clone(),
         kind: spec.kind.clone(),
@@ -131,7 +131,7 @@ fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event 
 fn about_work(continuation: &Continuation, who: &Principal, at: Time, fact: Fact) -> Event {
     Event {
         at,
-        execution: continuation.owner,
+        execution: Some(continuation.owner),
         namespace: continuation.body.namespace.clone(),
         lane: "".into(),
         kind: "".into(),

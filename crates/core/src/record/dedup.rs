@@ -25,6 +25,8 @@ pub struct Body {
     pub what: What,
     /// `None` while the execution that is bound lives.
     pub expires_at: Option<Time>,
+    /// The number by which the submission was placed, `digest::place`; `None` if something else decided its partition.
+    pub home: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +40,27 @@ pub enum What {
 impl Dedup {
     pub fn key(&self) -> Key {
         Key::Dedup(self.partition, self.digest)
+    }
+
+    /// The execution that came of the submission this is about.
+    fn execution(&self) -> Option<ExecutionId> {
+        match &self.body.what {
+            What::Key { execution, .. } => Some(*execution),
+            What::Request { reply: Reply::Submitted(submitted) } => Some(submitted.id),
+            What::Request { .. } => None,
+        }
+    }
+
+    /// True for a copy in a partition where the execution is not. An import leaves it where a repeat will look, because
+    /// the store has more partitions than the one that the execution was placed in.
+    pub fn is_signpost(&self) -> bool {
+        self.execution().is_some_and(|id| id.partition() != self.partition)
+    }
+
+    /// The copy that a store of so many partitions needs, if a repeat looks elsewhere than here.
+    pub fn signpost(&self, partitions: u16) -> Option<Dedup> {
+        let home = PartitionId((self.body.home? % u64::from(partitions)) as u16);
+        (home != self.partition && !self.is_signpost()).then(|| Dedup { partition: home, ..self.clone() })
     }
 
     pub fn facets(&self) -> Vec<Value> {
@@ -72,5 +95,40 @@ impl Decode for Dedup {
 
     fn decode((partition, digest): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
         Ok(Self { partition, digest, body: codec::required("body", parts, 0)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Submitted;
+    use uuid::Uuid;
+
+    fn bound(partition: u16, execution: u16, home: Option<u64>) -> Dedup {
+        let execution = ExecutionId::new(PartitionId(execution), Uuid::from_u128(7));
+        let what = What::Key { execution, purged: None };
+        let body = Body { namespace: "a".into(), fingerprint: [1; 32], what, expires_at: None, home };
+        Dedup { partition: PartitionId(partition), digest: [2; 32], body }
+    }
+
+    #[test]
+    fn ops_22_a_binding_is_copied_to_where_a_repeat_will_look() {
+        let original = bound(1, 1, Some(9));
+        assert_eq!(original.signpost(2), None, "nine is odd: it is where it belongs");
+        let copy = original.signpost(8).filter(|copy| copy.partition == PartitionId(1));
+        assert_eq!(copy, None, "nine modulo eight is one");
+        let copy = original.signpost(5).expect("it is looked for in partition 4");
+        assert_eq!((copy.partition, copy.is_signpost()), (PartitionId(4), true));
+        assert_eq!(copy.signpost(7), None, "copies are made of originals only");
+        assert_eq!(bound(1, 1, None).signpost(5), None, "what was placed by its parent stays there");
+    }
+
+    #[test]
+    fn ops_22_a_kept_reply_knows_whether_it_is_a_copy() {
+        let id = ExecutionId::new(PartitionId(0), Uuid::from_u128(7));
+        let submitted = Submitted { id, public_state: PublicState::Waiting, duplicate: false, purged: false };
+        let mut kept = bound(0, 0, Some(3));
+        kept.body.what = What::Request { reply: Reply::Submitted(submitted) };
+        assert!(!kept.is_signpost() && kept.signpost(2).is_some_and(|copy| copy.is_signpost()));
     }
 }

@@ -9,6 +9,7 @@ pub mod dedup;
 pub mod execution;
 pub mod hold;
 pub mod lease;
+pub mod node;
 pub mod policy;
 pub mod trouble;
 
@@ -17,6 +18,7 @@ pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
 pub use execution::Execution;
+pub use node::Node;
 
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
@@ -32,6 +34,7 @@ pub enum Key {
     Dedup(PartitionId, [u8; 32]),
     Continuation(ExecutionId, continuation::Work),
     DeadLetter(PartitionId, Uuid),
+    Node(PartitionId, Uuid),
 }
 
 impl Key {
@@ -42,13 +45,14 @@ impl Key {
             Key::Dedup(..) => Kind::Dedup,
             Key::Continuation(..) => Kind::Continuation,
             Key::DeadLetter(..) => Kind::DeadLetter,
+            Key::Node(..) => Kind::Node,
         }
     }
 
     pub const fn partition(&self) -> PartitionId {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) => id.partition(),
-            Key::Dedup(partition, _) | Key::DeadLetter(partition, _) => *partition,
+            Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
         }
     }
 
@@ -66,7 +70,7 @@ impl Key {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&[*work as u8]);
             }
-            Key::DeadLetter(_, uuid) => bytes.push(uuid.as_bytes()),
+            Key::DeadLetter(_, uuid) | Key::Node(_, uuid) => bytes.push(uuid.as_bytes()),
         }
         bytes
     }
@@ -88,6 +92,7 @@ impl Key {
                 Some(Key::Continuation(id(owner)?, continuation::Work::from_u8(work)?))
             }
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
+            Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
         }
     }
 }
@@ -136,6 +141,7 @@ pub enum Record {
     Dedup(Box<Dedup>),
     Continuation(Box<Continuation>),
     DeadLetter(Box<DeadLetter>),
+    Node(Box<Node>),
 }
 
 macro_rules! each {
@@ -146,6 +152,7 @@ macro_rules! each {
             Record::Dedup($inner) => $body,
             Record::Continuation($inner) => $body,
             Record::DeadLetter($inner) => $body,
+            Record::Node($inner) => $body,
         }
     };
 }
@@ -211,6 +218,7 @@ impl Record {
             Key::DeadLetter(partition, uuid) => {
                 Record::DeadLetter(Box::new(DeadLetter::decode((partition, uuid), parts, asked)?))
             }
+            Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
         })
     }
 }

@@ -222,7 +222,7 @@ impl World {
                     let stored = Stored { revision: batch.id, facets: body.facets.clone(), parts };
                     assert!(self.records.insert(write.key, stored).is_none(), "{:?} was absent", write.key);
                 }
-                Change::Update(body) => {
+                Change::Update { body, .. } => {
                     let stored = self.records.get_mut(&write.key).expect("an updated record is there");
                     stored.revision = batch.id;
                     stored.facets = body.facets.clone();
@@ -233,7 +233,7 @@ impl World {
                         }
                     }
                 }
-                Change::Delete => drop(self.records.remove(&write.key)),
+                Change::Delete { .. } => drop(self.records.remove(&write.key)),
             }
             for due in &write.due_remove {
                 self.due.remove(&DueEntry::new(*due, write.key));

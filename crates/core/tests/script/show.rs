@@ -25,6 +25,7 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::Continuation(id, work) => format!("{} {}", work.timer().name(), script.name(id)),
         Key::Dedup(..) => "dedup".into(),
         Key::DeadLetter(..) => "dead letter".into(),
+        Key::Node(..) => "node".into(),
     }
 }
 
@@ -44,6 +45,7 @@ pub fn record(script: &Script, at: Key) -> String {
             format!("{name} {what}, until {}", opt_time(dedup.body.expires_at))
         }
         Some(Record::DeadLetter(letter)) => format!("{name} {}", letter.body.error),
+        Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
 
@@ -136,7 +138,7 @@ pub fn event(script: &Script, event: &Event) -> String {
         Fact::LeaseLost { reclaims, .. } => format!("(reclaims {reclaims})"),
         _ => String::new(),
     };
-    format!("{} {name}{detail}", script.name(event.execution))
+    format!("{} {name}{detail}", event.execution.map_or_else(|| "store".to_owned(), |id| script.name(id)))
 }
 
 pub fn reply(script: &Script, reply: &Reply) -> String {

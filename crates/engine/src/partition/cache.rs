@@ -161,6 +161,13 @@ impl Cache {
         }
     }
 
+    /// Nothing that is known can be believed any more.
+    pub fn clear(&mut self) {
+        while let Some((key, old)) = self.entries.pop_lru() {
+            self.dropped(key, &old);
+        }
+    }
+
     fn dropped(&mut self, key: Key, old: &Entry) {
         self.weight -= old.weight;
         self.gone.insert(key);
@@ -184,7 +191,7 @@ fn is_over(record: &Record) -> bool {
     match record {
         Record::Execution(execution) => execution.is_done(),
         Record::Attempt(_) => true,
-        Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) => false,
+        Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) | Record::Node(_) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Claims that wait, and handing them work. An execution that becomes ready in a batch is leased to a waiting claim in
 //! the same commit. Among claims that match, the one with the fewest capabilities goes first, then the longest waiting.
 
-use super::ready::{Asked, Best, LaneKey, execution_at};
+use super::ready::{Asked, Best, Care, LaneKey, execution_at};
 use super::{Partition, Ran, ScanTag, Seat};
 use crate::request::{ClaimReply, ClaimSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,6 +30,8 @@ pub struct ClaimJob {
     answer_empty: bool,
     /// Takes nothing that an earlier call with its request id does not hold.
     again_only: bool,
+    /// It waits in all partitions, and its node looks at the store for it.
+    everywhere: bool,
     reply: ReplyTo,
 }
 
@@ -41,12 +43,12 @@ impl ClaimJob {
         answer_empty: bool,
     ) -> (Self, mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>) {
         let (reply, answer) = mpsc::unbounded_channel();
-        (Self { spec, max, seat, answer_empty, again_only: false, reply }, answer)
+        (Self { spec, max, seat, answer_empty, again_only: false, everywhere: false, reply }, answer)
     }
 
-    /// One of several partitions in which the same call waits.
-    pub fn shared(spec: Arc<ClaimSpec>, max: usize, seat: Arc<Seat>, reply: ReplyTo) -> Self {
-        Self { spec, max, seat, answer_empty: false, again_only: false, reply }
+    /// A call that waits in all partitions.
+    pub fn everywhere(spec: Arc<ClaimSpec>, max: usize, seat: Arc<Seat>, reply: ReplyTo) -> Self {
+        Self { spec, max, seat, answer_empty: false, again_only: false, everywhere: true, reply }
     }
 
     /// Only what an earlier call with its request id took.
@@ -132,8 +134,7 @@ impl Claims {
     }
 
     fn insert_at(&mut self, place: Place, waiter: Waiter) {
-        for wish in &waiter.job.spec.lanes {
-            let lane = LaneKey { namespace: waiter.job.spec.namespace.clone(), lane: wish.lane.clone() };
+        for lane in waiter.job.spec.lane_keys() {
             self.by_lane.entry(lane).or_default().insert(place);
         }
         self.fresh.insert(place);
@@ -143,8 +144,7 @@ impl Claims {
     fn remove(&mut self, place: Place) -> Option<Waiter> {
         let waiter = self.waiting.remove(&place)?;
         self.fresh.remove(&place);
-        for wish in &waiter.job.spec.lanes {
-            let lane = LaneKey { namespace: waiter.job.spec.namespace.clone(), lane: wish.lane.clone() };
+        for lane in waiter.job.spec.lane_keys() {
             if let Some(places) = self.by_lane.get_mut(&lane) {
                 places.remove(&place);
                 if places.is_empty() {
@@ -205,7 +205,7 @@ impl Partition {
         if self.claims.waiting.len() >= 64 && self.turn.is_multiple_of(64) {
             self.drop_closed_claims();
         }
-        if self.claims.recheck_at().is_none() {
+        if !waiter.job.everywhere && self.claims.recheck_at().is_none() {
             self.claims.recheck_at = Some(self.node.runtime.clock() + self.node.config.recheck_ms);
         }
         self.admit(waiter);
@@ -341,7 +341,12 @@ impl Partition {
         }
         waiter.loading = false;
         let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
-        let (reply, end) = self.gather(&spec, max, turn);
+        let care = match waiter.job.everywhere {
+            true => Care::Told,
+            false if self.node.description.exclusive || planted::on(Defect::ProgressNeedsWake) => Care::Known,
+            false => Care::Fresh,
+        };
+        let (reply, end) = self.gather(&spec, max, turn, care);
         let waiter = self.claims.waiting.get_mut(&place).expect("claims: the waiter is not removed while it is served");
         let nothing = reply.executions.is_empty();
         if !nothing || (matches!(end, End::Nothing) && waiter.job.answer_empty) || reply.more {
@@ -359,8 +364,7 @@ impl Partition {
     }
 
     /// Leases up to `max` executions in the open batch, best first.
-    fn gather(&mut self, spec: &Arc<ClaimSpec>, max: usize, turn: u64) -> (ClaimReply, End) {
-        let fresh = !self.node.description.exclusive && !planted::on(Defect::ProgressNeedsWake);
+    fn gather(&mut self, spec: &Arc<ClaimSpec>, max: usize, turn: u64, care: Care) -> (ClaimReply, End) {
         let mut reply = ClaimReply::default();
         let (mut bytes, mut refusals) = (0, 0);
         while reply.executions.len() < max && !self.is_full() {
@@ -368,7 +372,7 @@ impl Partition {
                 reply.more = true;
                 return (reply, End::Nothing);
             }
-            let (queue, rank) = match self.ready.best(spec, turn, fresh) {
+            let (queue, rank) = match self.ready.best(spec, turn, care) {
                 Best::Nothing => return (reply, End::Nothing),
                 Best::Ask { discover, refill } => {
                     // What was found goes out at once; nobody waits to fill `max`.
@@ -524,7 +528,7 @@ impl Partition {
             return;
         }
         for lane in self.claims.by_lane.keys() {
-            self.ready.forget_lane(lane);
+            self.ready.stir(lane);
         }
         self.turn += 1;
         for waiter in self.claims.waiting.values_mut() {

@@ -56,6 +56,8 @@ pub struct Flying {
     served: Vec<Served>,
     /// Since when its outcome is unknown, on the node's clock.
     unknown: Option<Unknown>,
+    /// It raises the generation and does nothing else.
+    pub(super) raise: bool,
 }
 
 struct Unknown {
@@ -65,6 +67,24 @@ struct Unknown {
 }
 
 impl Flying {
+    /// A commit that raises the generation: nobody waits for it.
+    pub fn raise(id: CommitId, number: u64, expect: Position, now: Time) -> Self {
+        Self {
+            id,
+            number,
+            expect,
+            now,
+            records: BTreeMap::new(),
+            children: BTreeMap::new(),
+            due: BTreeMap::new(),
+            notices: Vec::new(),
+            done: Vec::new(),
+            served: Vec::new(),
+            unknown: None,
+            raise: true,
+        }
+    }
+
     pub fn has(&self, key: &Key) -> bool {
         self.records.contains_key(key)
     }
@@ -92,7 +112,13 @@ impl Flying {
 impl Partition {
     /// Sends the open batch if nothing is on its way. True if a commit was sent.
     pub(super) fn seal(&mut self) -> bool {
-        if self.flying.is_some() || self.open.is_empty() {
+        if self.flying.is_some() {
+            return false;
+        }
+        if self.loss.is_pending() {
+            return self.seal_raise();
+        }
+        if self.open.is_empty() {
             return false;
         }
         let open = std::mem::take(&mut self.open);
@@ -131,6 +157,7 @@ impl Partition {
             done,
             served,
             unknown: None,
+            raise: false,
         });
         self.batch += 1;
         self.effects.push(Effect::Commit(batch));
@@ -173,7 +200,7 @@ impl Partition {
             Outcome::Conflict { keys, head } => {
                 self.node.counters.conflicts.add(1);
                 self.foreign += 1;
-                self.head = Head { position: head.position, now: self.head.now.max(head.now) };
+                self.meet_head(head);
                 if !planted::on(Defect::CacheKeptAfterConflict) {
                     self.forget(&keys);
                 }
@@ -182,6 +209,9 @@ impl Partition {
             Outcome::NotApplied { retry_after_ms, source } => {
                 self.node.counters.not_applied.add(1);
                 tracing::error!(partition = %self.id, error = %source, "the store took no commit; callers are told busy");
+                if flying.raise {
+                    self.loss.put_off(self.node.runtime.clock(), retry_after_ms);
+                }
                 self.refuse(flying, Rejection::Busy { retry_after_ms });
             }
             Outcome::Unknown { source } => {
@@ -254,6 +284,14 @@ impl Partition {
             self.foreign += 1;
         }
         self.head = Head { position: head.position, now: self.head.now.max(head.now) };
+        self.node.seen.note(self.id, head.position);
+        if flying.raise {
+            self.raised(head);
+        }
+        if !self.node.description.exclusive {
+            let named_max = self.named_max();
+            self.loss.remember(head.position.seq, flying.records.iter(), named_max);
+        }
         self.acked = flying.number;
         for (timer, at) in flying.due {
             self.node.hub.hint(timer, self.id, at);
@@ -322,14 +360,19 @@ impl Partition {
     /// Nothing of the commit happened: its commands run again, those of the open batch too, which had built on it.
     fn run_again(&mut self, flying: Flying) {
         self.acked = flying.number;
+        self.take_back(flying.done, flying.served);
+        self.reset_after_failure();
+    }
+
+    /// Puts these commands, and behind them those of the open batch, back to where they came from.
+    pub(super) fn take_back(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
         let open = std::mem::take(&mut self.open);
-        for served in flying.served.into_iter().chain(open.served).rev() {
+        for served in served.into_iter().chain(open.served).rev() {
             self.claims.give_back(served);
         }
-        for (item, _) in flying.done.into_iter().chain(open.done).rev() {
+        for (item, _) in done.into_iter().chain(open.done).rev() {
             self.queue.push_front(item);
         }
-        self.reset_after_failure();
     }
 
     fn refuse(&mut self, flying: Flying, refusal: Rejection) {
@@ -337,16 +380,10 @@ impl Partition {
         for (item, _) in flying.done {
             self.answer(&item, Err(refusal.clone()));
         }
-        let open = std::mem::take(&mut self.open);
         for served in flying.served {
             served.refuse(refusal.clone());
         }
-        for served in open.served.into_iter().rev() {
-            self.claims.give_back(served);
-        }
-        for (item, _) in open.done.into_iter().rev() {
-            self.queue.push_front(item);
-        }
+        self.take_back(Vec::new(), Vec::new());
         self.reset_after_failure();
     }
 

@@ -168,7 +168,7 @@ impl Partition {
 
     fn scan_failed(&mut self, tag: ScanTag) {
         match tag {
-            ScanTag::Discover(lane) => self.ready.forget_lane(&lane),
+            ScanTag::Discover(lane) => self.ready.stir(&lane),
             ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
             ScanTag::Children(..) => {}
             ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),

@@ -9,16 +9,18 @@ mod cache;
 mod claims;
 mod commit;
 mod load;
+mod loss;
 mod ready;
 mod seat;
 
 pub use claims::ClaimJob;
-pub use ready::Heads;
+pub use ready::{Class, Heads, LaneKey, after_class, class_of_place};
 pub use seat::Seat;
 
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::hub::Hub;
+use crate::membership::{Membership, Seen};
 use crate::runtime::Runtime;
 use crate::stats::Counters;
 use base::View;
@@ -30,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::oneshot;
-use weft_core::change::{Batch, Head};
+use weft_core::change::{Batch, Head, Position};
 use weft_core::command::{Call, Command};
 use weft_core::error::Rejection;
 use weft_core::record::Key;
@@ -60,6 +62,11 @@ pub enum Input {
     Job(Job),
     Claim(ClaimJob),
     Wake(Wake),
+    /// Another node has seen more than the store has just shown.
+    Witness {
+        seen: Position,
+        shown: Head,
+    },
     /// Answer everything that waits and take no more.
     Stop,
 }
@@ -128,6 +135,8 @@ pub struct Surroundings {
     pub clock: Arc<Clock>,
     pub runtime: Arc<dyn Runtime>,
     pub heads: Arc<Heads>,
+    pub membership: Arc<Membership>,
+    pub seen: Arc<Seen>,
 }
 
 pub struct Partition {
@@ -156,6 +165,7 @@ pub struct Partition {
     open: Open,
     flying: Option<Flying>,
     settled: Vec<Settled>,
+    loss: loss::Loss,
     ready: Ready,
     claims: Claims,
     effects: Vec<Effect>,
@@ -186,6 +196,7 @@ impl Partition {
             open: Open::default(),
             flying: None,
             settled: Vec::new(),
+            loss: loss::Loss::default(),
             ready: Ready::new(node.config.window),
             claims: Claims::default(),
             effects: Vec::new(),
@@ -201,6 +212,7 @@ impl Partition {
             Input::Job(job) => self.take_job(job),
             Input::Claim(claim) => self.take_claim(claim),
             Input::Wake(wake) => self.wake(wake),
+            Input::Witness { seen, shown } => self.hear_witness(seen, shown),
             Input::Stop => self.stop(),
         }
     }
@@ -254,14 +266,19 @@ impl Partition {
 
     /// Everything has been answered and nothing is on its way.
     pub fn is_idle(&self) -> bool {
-        self.flying.is_none() && self.queue.is_empty() && self.stalled.is_empty() && self.open.is_empty()
+        self.flying.is_none()
+            && self.queue.is_empty()
+            && self.stalled.is_empty()
+            && self.open.is_empty()
+            && !self.loss.is_pending()
     }
 
     /// When the loop wants to be called although nothing comes in, on the node's clock.
     pub fn next_tick(&self) -> Option<Time> {
         let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
-        let recheck = (!self.node.description.exclusive).then(|| self.claims.recheck_at()).flatten();
-        [unknown, recheck].into_iter().flatten().min()
+        let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
+        let recheck = alone.then(|| self.claims.recheck_at()).flatten();
+        [unknown, recheck, self.loss.retry_at()].into_iter().flatten().min()
     }
 
     pub fn tick(&mut self) {
@@ -397,14 +414,12 @@ impl Partition {
     }
 
     fn wake(&mut self, wake: Wake) {
-        if let Some(at) = wake.due {
-            for timer in Timer::ALL {
-                self.node.hub.hint(timer, self.id, at);
-            }
+        if let Some(at) = wake.due.filter(|_| self.node.membership.is_mine(self.id)) {
+            self.node.hub.look_by(self.node.runtime.clock() + at.since(self.node.clock.now()));
         }
         for lane in wake.lanes {
             let lane = ready::LaneKey { namespace: lane.0, lane: lane.1 };
-            self.ready.forget_lane(&lane);
+            self.ready.stir(&lane);
             self.claims.lane_changed(&lane);
         }
     }

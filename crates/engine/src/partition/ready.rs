@@ -72,6 +72,8 @@ pub struct Asked {
 enum Known {
     #[default]
     No,
+    /// There may be something: somebody has said so.
+    Stirred,
     Discovering,
     /// Since this turn.
     Since(u64),
@@ -93,6 +95,17 @@ pub struct Ready {
     input_mean: Option<u64>,
     /// Lanes that got work since the claims were last served.
     dirty: BTreeSet<LaneKey>,
+}
+
+/// How much must be known before a claim is told that there is nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Care {
+    /// What this node has seen so far.
+    Known,
+    /// A look at the store since the claim came in.
+    Fresh,
+    /// Only what this node was told of: somebody else looks at the store for this claim.
+    Told,
 }
 
 /// The best candidate for a claim, or what must be known first.
@@ -135,6 +148,9 @@ impl Ready {
             self.dirty.insert(key.clone());
         }
         let lane = self.lanes.entry(key).or_default();
+        if lane.known == Known::No {
+            lane.known = Known::Stirred;
+        }
         let fresh_horizon = if matches!(lane.known, Known::Since(_)) { None } else { Some(NOWHERE) };
         let queue = lane
             .queues
@@ -143,22 +159,26 @@ impl Ready {
         queue.push(rank, batch, self.window_max);
     }
 
-    /// The first execution, in order, that the claim may take. `turn` is when the claim came in: with `fresh` a lane
-    /// must have been looked at since.
-    pub fn best(&self, spec: &ClaimSpec, turn: u64, fresh: bool) -> Best {
+    /// The first execution, in order, that the claim may take. `turn` is when the claim came in.
+    pub fn best(&self, spec: &ClaimSpec, turn: u64, care: Care) -> Best {
         let (mut discover, mut look_again, mut refill) = (Vec::new(), Vec::new(), Vec::new());
         let mut best: Option<(u64, usize, QueueKey, Rank)> = None;
         for (at, wish) in spec.lanes.iter().enumerate() {
-            let key = LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() };
+            let key = spec.lane_key(wish);
             let Some(lane) = self.lanes.get(&key) else {
-                discover.push(key);
+                if care != Care::Told {
+                    discover.push(key);
+                }
                 continue;
             };
             let head = lane.head(spec, &key, &mut refill);
             match lane.known {
-                Known::No => discover.push(key.clone()),
+                Known::No if care == Care::Told && head.is_none() => {}
+                Known::No | Known::Stirred => discover.push(key.clone()),
                 Known::Discovering if head.is_none() => discover.push(key.clone()),
-                Known::Since(since) if head.is_none() && fresh && since < turn => look_again.push(key.clone()),
+                Known::Since(since) if head.is_none() && care == Care::Fresh && since < turn => {
+                    look_again.push(key.clone())
+                }
                 Known::Discovering | Known::Since(_) => {}
             }
             let Some((class, rank)) = head else { continue };
@@ -179,10 +199,7 @@ impl Ready {
 
     /// The best places of every queue that matches the claim, up to `count` of each.
     pub fn upcoming(&self, spec: &ClaimSpec, count: usize) -> Vec<Rank> {
-        let lanes = spec
-            .lanes
-            .iter()
-            .filter_map(|wish| self.lanes.get(&LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() }));
+        let lanes = spec.lane_keys().filter_map(|key| self.lanes.get(&key));
         let queues = lanes.flat_map(|lane| lane.queues.iter().filter(|(class, _)| class.matches(spec)));
         queues.flat_map(|(_, queue)| queue.window.iter().take(count)).take(UPCOMING_MAX).copied().collect()
     }
@@ -278,15 +295,12 @@ impl Ready {
             Some((class, _)) if page.more => {
                 // Jump over the rest of the last queue to the next one.
                 lane.scan = Some(Asked { turn: next, ..asked });
-                let queue = QueueKey { lane: key.clone(), class };
-                let mut columns = queue_prefix(&queue);
-                columns.push(Value::Int(i64::MAX));
-                let after = Place { columns, key: Bytes::copy_from_slice(Uuid::max().as_bytes()) };
+                let after = after_class(key, class);
                 let prefix = vec![Value::text(&key.namespace), Value::text(&key.lane)];
                 return Some(ready_scan(Range { prefix, after: Some(after), until: None }, DISCOVER_LIMIT, None));
             }
             // A page may be cut short; the next claim asks again.
-            None if page.more => lane.known = Known::No,
+            None if page.more => lane.known = Known::Stirred,
             _ => {
                 lane.known = Known::Since(turn);
                 // Queues that the scan did not show hold nothing but what commits on their way have put there.
@@ -327,11 +341,11 @@ impl Ready {
         }
     }
 
-    /// Somebody else may have put work into the lane: it must be looked at again.
-    pub fn forget_lane(&mut self, key: &LaneKey) {
-        if let Some(lane) = self.lanes.get_mut(key) {
-            lane.known = Known::No;
-        }
+    /// There may be work in the lane of which this node has not heard. A look under way may have missed it.
+    pub fn stir(&mut self, key: &LaneKey) {
+        let lane = self.lanes.entry(key.clone()).or_default();
+        lane.known = Known::Stirred;
+        lane.scan = None;
     }
 
     /// All lanes must be looked at again, windows included.
@@ -359,7 +373,8 @@ impl Ready {
 
     /// Best place per lane, for the node's choice between partitions.
     fn heads(&self) -> BTreeMap<LaneKey, Rank> {
-        let head = |lane: &Lane| lane.queues.values().filter_map(|queue| queue.window.first().copied()).min();
+        let first = |queue: &Queue| queue.window.first().or(queue.late.front().map(|(_, rank)| rank)).copied();
+        let head = |lane: &Lane| lane.queues.values().filter_map(first).min();
         self.lanes.iter().filter_map(|(key, lane)| head(lane).map(|rank| (key.clone(), rank))).collect()
     }
 }
@@ -465,6 +480,18 @@ fn ready_scan(range: Range, limit: usize, parts: Option<PartMask>) -> Scan {
     Scan { target: Target::Index(IndexId::Ready), ranges: vec![range], limit, descending: false, parts }
 }
 
+/// The place behind all entries of a class.
+pub fn after_class(lane: &LaneKey, class: Class) -> Place {
+    let mut columns = queue_prefix(&QueueKey { lane: lane.clone(), class });
+    columns.push(Value::Int(i64::MAX));
+    Place { columns, key: Bytes::copy_from_slice(Uuid::max().as_bytes()) }
+}
+
+/// The class of an entry of the ready index.
+pub fn class_of_place(place: &Place) -> Option<Class> {
+    read_place(place).map(|(class, _)| class)
+}
+
 /// Class and rank of an entry of the ready index.
 fn read_place(place: &Place) -> Option<(Class, Rank)> {
     let [_, _, Value::Text(kind), Value::Text(capabilities), Value::Bytes(concurrency_key), Value::Int(order)] =
@@ -495,22 +522,14 @@ impl Heads {
         heads.insert(partition, ready.heads());
     }
 
-    /// Partitions in the order of their best work for the claim; those that know of none come last, rotated by `spin`.
-    pub fn order(&self, spec: &ClaimSpec, partitions: usize, spin: u64) -> Vec<PartitionId> {
+    /// The partitions that are known to have work for the claim: those of this node first, best work first.
+    pub fn order(&self, spec: &ClaimSpec, is_mine: impl Fn(PartitionId) -> bool) -> Vec<PartitionId> {
         let heads = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let best = |partition: PartitionId| {
-            let lanes = heads.get(&partition)?;
-            let keys =
-                spec.lanes.iter().map(|wish| LaneKey { namespace: spec.namespace.clone(), lane: wish.lane.clone() });
-            keys.filter_map(|key| lanes.get(&key).copied()).min()
-        };
-        let mut order: Vec<(Option<Rank>, u64, PartitionId)> = (0..partitions)
-            .map(|index| {
-                let partition = PartitionId(index as u16);
-                (best(partition), (index as u64 + spin) % partitions as u64, partition)
-            })
-            .collect();
-        order.sort_by_key(|(rank, turn, _)| (rank.is_none(), *rank, *turn));
+        let best = |lanes: &BTreeMap<LaneKey, Rank>| spec.lane_keys().filter_map(|key| lanes.get(&key).copied()).min();
+        let known = heads.iter().filter_map(|(partition, lanes)| Some((best(lanes)?, *partition)));
+        let mut order: Vec<(bool, Rank, PartitionId)> =
+            known.map(|(rank, partition)| (!is_mine(partition), rank, partition)).collect();
+        order.sort_unstable();
         order.into_iter().map(|(_, _, partition)| partition).collect()
     }
 }

@@ -19,6 +19,10 @@ const RESTART_PANIC_MS: u64 = 5_000;
 /// How late the next try is when the store could not be asked.
 const RETRY_MS: u64 = 1_000;
 const HEADS_PER_TIMER: usize = 256;
+/// The catch-up on a store that others write to. Nodes ring for the timers they arm, so this bounds only what got lost.
+const SHARED_LOOK_MS: u64 = 1_000;
+/// Other nodes ring for every timer they arm; looking more often than this would not make timers more exact.
+const LOOK_PAUSE_MS: u64 = 100;
 
 /// A scan of one partition, by the place of its scanner.
 type Duty = (usize, PartitionId);
@@ -33,19 +37,25 @@ struct Runner {
     scans: FuturesUnordered<BoxFuture<Ended>>,
     /// When the heads are looked at next, on the node's clock.
     look_at: Time,
+    /// When they were last looked at.
+    looked_at: Time,
     look_ms: u64,
 }
 
 pub async fn run(shared: Arc<Shared>) {
     let scanners = super::all(&shared.config.scanners.filter);
     let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
-    let look_ms = if shared.description.exclusive { shared.config.scanners.look_ms } else { smallest };
+    let look_ms = match shared.description.exclusive {
+        true => shared.config.scanners.look_ms,
+        false => smallest.max(SHARED_LOOK_MS),
+    };
     let partitions = shared.partitions.len();
     for scanner in &scanners {
         tracing::debug!(scanner = scanner.name(), interval_ms = scanner.interval_ms(), partitions, "scanner started");
     }
     let mut runner = Runner {
         look_at: shared.runtime.clock(),
+        looked_at: Time::ZERO,
         look_ms: look_ms.max(INTERVAL_MIN_MS),
         shared,
         scanners,
@@ -62,6 +72,9 @@ pub async fn run(shared: Arc<Shared>) {
 
 impl Runner {
     async fn turn(&mut self) {
+        if let Some(by) = self.shared.hub.take_look_by() {
+            self.look_at = self.look_at.min(by.max(self.looked_at + LOOK_PAUSE_MS));
+        }
         if self.look_at <= self.shared.runtime.clock() {
             self.look().await;
         }
@@ -86,7 +99,8 @@ impl Runner {
 
     /// One store call: the earliest entries of every timer in every partition.
     async fn look(&mut self) {
-        self.look_at = self.shared.runtime.clock() + self.look_ms;
+        self.looked_at = self.shared.runtime.clock();
+        self.look_at = self.looked_at + self.look_ms;
         if planted::on(Defect::ProgressNeedsWake) {
             return;
         }
@@ -120,6 +134,10 @@ impl Runner {
 
     fn take_hints(&mut self) {
         for ((timer, partition), at) in self.shared.hub.hints() {
+            if !self.shared.membership.is_mine(partition) {
+                self.shared.hub.take_hint(timer, partition);
+                continue;
+            }
             let owner = self.scanners.iter().position(|scanner| scanner.timers().contains(&timer));
             if let Some(scanner) = owner {
                 let grain = self.scanners[scanner].grain_ms();
@@ -132,6 +150,7 @@ impl Runner {
 
     fn start_due(&mut self) {
         let now = self.shared.now();
+        self.due.retain(|(_, partition), _| self.shared.membership.is_mine(*partition));
         let mut due: Vec<(Time, Duty)> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(duty, at)| (*at, *duty)).collect();
         due.sort();

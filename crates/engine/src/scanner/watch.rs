@@ -2,12 +2,16 @@
 
 use crate::client::Urgency;
 use crate::engine::Shared;
-use crate::partition::Input;
+use crate::partition::{Input, LaneKey};
 use futures_util::future::{self, Either};
 use std::sync::Arc;
+use weft_store::Wake;
 
-/// A store that others write to is asked for its time every second; an embedded one shares this machine's clock.
-const MEASURE_MS: u64 = 1_000;
+/// A store that others write to is asked for its time about every second: a little less often, so that an idle node
+/// stays below three calls a second in all. An embedded one shares this machine's clock.
+const MEASURE_MS: u64 = 1_200;
+/// How long a hint about another node's partition waits.
+const STAND_BACK_MS: u64 = 30;
 
 pub async fn run(shared: Arc<Shared>) {
     let measure_ms = if shared.description.exclusive { shared.config.scanners.look_ms } else { MEASURE_MS };
@@ -29,11 +33,7 @@ pub async fn run(shared: Arc<Shared>) {
         };
         futures_util::pin_mut!(closed, wake);
         match future::select(future::select(wake, closed), &mut sleep).await {
-            Either::Left((Either::Left((Some(wake), _)), _)) => {
-                let partition = wake.partition;
-                // A full mailbox loses the hint, which nothing depends on.
-                let _ = shared.send(partition, Input::Wake(wake), Urgency::Normal);
-            }
+            Either::Left((Either::Left((Some(wake), _)), _)) => pass_on(&shared, wake),
             Either::Left((Either::Left((None, _)), _)) => watching = false,
             Either::Left((Either::Right(_), _)) => {}
             Either::Right(_) => {
@@ -42,6 +42,32 @@ pub async fn run(shared: Arc<Shared>) {
             }
         }
     }
+}
+
+/// Brings a hint to its partition, as far as it concerns this node.
+fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
+    let partition = wake.partition;
+    if usize::from(partition.0) >= shared.partitions.len() {
+        return;
+    }
+    let alone = shared.partitions.len() == 1;
+    wake.lanes.retain(|(namespace, lane)| {
+        // Claims of a single partition wait in it, and are counted nowhere else.
+        alone || shared.lanes.is_waited_for(&LaneKey { namespace: namespace.clone(), lane: lane.clone() })
+    });
+    let mine = shared.membership.is_mine(partition);
+    // A full mailbox loses the hint, which nothing depends on.
+    let pass = move |shared: &Shared, wake| drop(shared.send(partition, Input::Wake(wake), Urgency::Normal));
+    if mine || wake.lanes.is_empty() {
+        return pass(shared, wake);
+    }
+    // The workers of the node that looks after the partition go first; two nodes at once would only conflict.
+    let later = shared.clone();
+    let sleep = shared.runtime.sleep(STAND_BACK_MS);
+    shared.runtime.spawn(Box::pin(async move {
+        sleep.await;
+        pass(&later, wake);
+    }));
 }
 
 async fn measure(shared: &Shared) {

@@ -3,6 +3,8 @@
 mod claims;
 mod kit;
 mod lifecycle;
+mod losses;
+mod nodes;
 mod outages;
 mod reads;
 mod refusals;

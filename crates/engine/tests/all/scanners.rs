@@ -106,13 +106,17 @@ async fn damage(store: &MemoryStore, id: ExecutionId) {
         fast: true,
         strict: false,
         now: dump.head.now,
+        raise: None,
         reads: vec![(key, Some(stored.revision))],
         writes: vec![Write {
             key,
-            what: Change::Update(Body {
-                facets: stored.facets.clone(),
-                parts: vec![(0, Some(Bytes::from_static(b"\x01garbage")))],
-            }),
+            what: Change::Update {
+                old: stored.facets.clone(),
+                body: Body {
+                    facets: stored.facets.clone(),
+                    parts: vec![(0, Some(Bytes::from_static(b"\x01garbage")))],
+                },
+            },
             due_add: Vec::new(),
             due_remove: Vec::new(),
         }],

@@ -144,11 +144,13 @@ impl Judge {
         };
         let mut by_execution: BTreeMap<ExecutionId, Vec<&Event>> = BTreeMap::new();
         for event in &events {
-            self.log.remark(|| format!("  event {} {:?}", event.execution, event.fact));
+            self.log.remark(|| format!("  event {:?} {:?}", event.execution, event.fact));
             if event.at > commit.batch.now {
                 self.violation("RI-19", format!("an event of {} is later than its commit", commit.batch.id));
             }
-            by_execution.entry(event.execution).or_default().push(event);
+            if let Some(execution) = event.execution {
+                by_execution.entry(execution).or_default().push(event);
+            }
         }
         self.check_batch_events(&events);
         self.check_idle(commit);
@@ -290,6 +292,8 @@ impl Judge {
                 self.check_attempt(id, index, old, new, purges);
             }
             Key::Dedup(..) => self.check_dedup(key, old, new, now),
+            // A node's own word about itself.
+            Key::Node(..) => {}
             Key::Continuation(..) | Key::DeadLetter(..) => {
                 if let Some(Record::DeadLetter(letter)) = new {
                     self.violation("SR-26", format!("an item was parked: {}", letter.body.error));
@@ -303,7 +307,8 @@ impl Judge {
         let now = commit.batch.now;
         let timed = |key: &Key| self.records.get(key).is_some_and(|seen| seen.due.iter().any(|due| due.at <= now));
         let batch = commit.batch;
-        if self.idle && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty() {
+        let heartbeat = batch.writes.iter().all(|write| matches!(write.key, Key::Node(..)));
+        if self.idle && !heartbeat && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty() {
             let keys: Vec<Key> = batch.writes.iter().map(|write| write.key).collect();
             self.violation("liveness", format!("an idle engine committed {keys:?}"));
         }

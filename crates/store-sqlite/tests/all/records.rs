@@ -39,11 +39,16 @@ pub fn insert(key: Key, parts: &[(u8, Option<Bytes>)]) -> Write {
 }
 
 pub fn update(key: Key, parts: &[(u8, Option<Bytes>)]) -> Write {
-    Write { key, what: Change::Update(body(parts)), due_add: Vec::new(), due_remove: Vec::new() }
+    Write {
+        key,
+        what: Change::Update { old: body(&[]).facets, body: body(parts) },
+        due_add: Vec::new(),
+        due_remove: Vec::new(),
+    }
 }
 
 pub fn delete(key: Key) -> Write {
-    Write { key, what: Change::Delete, due_add: Vec::new(), due_remove: Vec::new() }
+    Write { key, what: Change::Delete { old: Some(body(&[]).facets) }, due_add: Vec::new(), due_remove: Vec::new() }
 }
 
 /// A batch on top of `head` whose records are not checked.
@@ -54,6 +59,7 @@ pub fn batch(head: Head, id: u128, writes: Vec<Write>) -> Batch {
         fast: true,
         strict: false,
         now: head.now,
+        raise: None,
         reads: Vec::new(),
         writes,
         due_drops: Vec::new(),

@@ -40,7 +40,6 @@ CREATE TABLE dead_letters (
     body blob,
     primary key (partition, id)
 ) without rowid;
-CREATE INDEX dead_letters_by_time on dead_letters (partition, parked_at, id);
 CREATE TABLE dedups (
     partition integer not null,
     id blob not null,
@@ -115,6 +114,18 @@ CREATE TABLE large_parts (
 CREATE TABLE meta (
     key text not null primary key,
     value blob not null
+) without rowid;
+CREATE TABLE nodes (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    name text collate binary not null,
+    version text collate binary not null,
+    started_at integer not null,
+    seen_at integer not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid;
 CREATE TABLE partitions (
     id integer not null primary key,

@@ -142,6 +142,43 @@ pub(super) async fn another_generation_is_a_conflict<S: Store>(probe: &Probe<S>)
     }
 }
 
+pub(super) async fn a_batch_from_beyond_the_head_is_a_conflict<S: Store>(probe: &Probe<S>) {
+    probe.write(P0, vec![some(execution(P0, 1))]).await;
+    for fast in [false, true] {
+        let mut batch = probe.batch(P0, vec![some(execution(P0, 2))]).await;
+        batch.fast = fast;
+        batch.expect.seq += 1;
+        let named = conflict(probe, batch, "a batch that has seen more than the store holds").await;
+        assert_eq!(named, [], "no record is to blame for what the store has lost");
+    }
+}
+
+pub(super) async fn a_raise_takes_the_position_it_names<S: Store>(probe: &Probe<S>) {
+    probe.write(P0, vec![some(execution(P0, 1))]).await;
+    let late = probe.batch(P0, vec![some(execution(P0, 3))]).await;
+    let raised = Position { generation: 1, seq: 1 << 20 };
+    let mut batch = probe.batch(P0, vec![some(execution(P0, 2))]).await;
+    (batch.raise, batch.strict) = (Some(raised), true);
+    let id = batch.id;
+    assert_eq!(probe.apply(P0, batch).await.position, raised, "the commit is where it was raised to");
+    assert_eq!(probe.head(P0).await.position, raised);
+    let found = probe.store.resolve(P0, id).await.expect("resolve succeeds");
+    assert_eq!(found, crate::Resolution::Applied { position: raised }, "and is found there");
+    assert_eq!(conflict(probe, late, "a batch of the generation before").await, []);
+
+    for standing in [raised, Position { generation: 0, seq: 2 << 20 }] {
+        let mut batch = probe.batch(P0, vec![some(execution(P0, 4))]).await;
+        batch.raise = Some(standing);
+        let outcome = probe.store.commit(P0, batch).await;
+        assert!(matches!(outcome, Outcome::NotApplied { .. }), "a raise leads further, so {standing:?} is refused");
+    }
+    let next = probe.batch(P0, vec![some(execution(P0, 5))]).await;
+    assert_eq!(probe.apply(P0, next).await.position, raised.next(), "commits go on from there");
+    let feed = probe.list(P0, Target::Feed).await;
+    let seqs: Vec<_> = feed.iter().map(|entry| entry.place.columns[0].clone()).collect();
+    assert_eq!(seqs, [1, 1 << 20, (1 << 20) + 1].map(Value::Int), "and so does the feed");
+}
+
 pub(super) async fn a_refused_commit_leaves_no_trace<S: Store>(probe: &Probe<S>) {
     let (key, other) = (execution(P0, 1), execution(P0, 2));
     probe.write(P0, vec![some(key), some(other)]).await;

@@ -27,6 +27,7 @@ fn key(kind: Kind, number: u128) -> Key {
         Kind::Dedup => Key::Dedup(P0, [number as u8; 32]),
         Kind::Continuation => Key::Continuation(id, Work::Purge),
         Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
+        Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
     }
 }
 
@@ -37,7 +38,7 @@ fn place(index: IndexId, facets: &[Value], key: Key) -> Place {
 
 fn write(key: Key, facets: &[Value], fresh: bool) -> Write {
     let body = Body { facets: facets.to_vec(), parts: vec![(0, Some(Bytes::from_static(b"x")))] };
-    let what = if fresh { Change::Insert(body) } else { Change::Update(body) };
+    let what = if fresh { Change::Insert(body) } else { Change::Update { old: Vec::new(), body } };
     Write { key, what, due_add: Vec::new(), due_remove: Vec::new() }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{Entry, Found, Outcome, Page, Range, Scan, Store, Target};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 use weft_core::change::{Batch, Body, Change, Head, Write};
 use weft_core::record::Key;
@@ -16,11 +18,13 @@ pub(super) const P2: PartitionId = PartitionId(2);
 pub(super) struct Probe<S> {
     pub store: S,
     minted: AtomicU64,
+    /// The facets of every record as its last write left them.
+    facets: Mutex<BTreeMap<Key, Vec<Value>>>,
 }
 
 impl<S: Store> Probe<S> {
     pub fn new(store: S) -> Self {
-        Self { store, minted: AtomicU64::new(1) }
+        Self { store, minted: AtomicU64::new(1), facets: Mutex::default() }
     }
 
     /// A commit id that was not used before.
@@ -45,7 +49,8 @@ impl<S: Store> Probe<S> {
     }
 
     /// A batch that is up to date in every respect and has each written record checked.
-    pub async fn batch(&self, partition: PartitionId, writes: Vec<Write>) -> Batch {
+    pub async fn batch(&self, partition: PartitionId, mut writes: Vec<Write>) -> Batch {
+        self.fill_in_old(&mut writes);
         let keys: Vec<_> = writes.iter().map(|write| (write.key, PartMask::NONE)).collect();
         let read = self.store.read(partition, keys).await.expect("a read of a sound store succeeds");
         let revisions = read.found.iter().map(|found| found.as_ref().map(|found| found.revision));
@@ -55,6 +60,7 @@ impl<S: Store> Probe<S> {
             fast: false,
             strict: false,
             now: read.head.now,
+            raise: None,
             reads: writes.iter().map(|write| write.key).zip(revisions).collect(),
             writes,
             due_drops: Vec::new(),
@@ -63,9 +69,42 @@ impl<S: Store> Probe<S> {
         }
     }
 
+    /// Commits, and remembers the facets that an applied batch leaves.
+    pub async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        let writes = batch.writes.clone();
+        let outcome = self.store.commit(partition, batch).await;
+        if let Outcome::Applied { .. } = outcome {
+            let mut facets = self.facets();
+            for write in writes {
+                match write.what {
+                    Change::Insert(body) | Change::Update { body, .. } => facets.insert(write.key, body.facets),
+                    Change::Delete { .. } => facets.remove(&write.key),
+                };
+            }
+        }
+        outcome
+    }
+
+    /// The cases name what a record becomes; what it was is known here.
+    fn fill_in_old(&self, writes: &mut [Write]) {
+        let facets = self.facets();
+        for write in writes {
+            let known = facets.get(&write.key).cloned();
+            match &mut write.what {
+                Change::Insert(_) => {}
+                Change::Update { old, .. } => *old = known.unwrap_or_else(|| plain_facets(write.key.kind())),
+                Change::Delete { old } => *old = known,
+            }
+        }
+    }
+
+    fn facets(&self) -> MutexGuard<'_, BTreeMap<Key, Vec<Value>>> {
+        self.facets.lock().expect("no case panics while it holds the facets")
+    }
+
     /// Commits a batch that nothing speaks against.
     pub async fn apply(&self, partition: PartitionId, batch: Batch) -> Head {
-        match self.store.commit(partition, batch).await {
+        match self.commit(partition, batch).await {
             Outcome::Applied { head } => head,
             other => panic!("a commit that nothing speaks against was answered with {other:?}"),
         }
@@ -129,11 +168,11 @@ pub(super) fn insert(key: Key, facets: &[(usize, Value)], parts: &[(u8, Option<&
 }
 
 pub(super) fn update(key: Key, facets: &[(usize, Value)], parts: &[(u8, Option<&[u8]>)]) -> Write {
-    change(key, Change::Update(body(key.kind(), facets, parts)))
+    change(key, Change::Update { old: Vec::new(), body: body(key.kind(), facets, parts) })
 }
 
 pub(super) fn delete(key: Key) -> Write {
-    change(key, Change::Delete)
+    change(key, Change::Delete { old: None })
 }
 
 fn change(key: Key, what: Change) -> Write {

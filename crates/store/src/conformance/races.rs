@@ -85,7 +85,7 @@ pub(super) async fn the_clock_does_not_go_back<S: Store>(probe: &Probe<S>) {
 pub(super) async fn the_description_makes_sense<S: Store>(probe: &Probe<S>) {
     let description = probe.store.describe();
     assert_eq!(description.partitions, super::PARTITIONS, "the store has the partitions it was made with");
-    assert!(!description.name.is_empty() && !description.durability.is_empty(), "a store says what it is");
+    assert!(!description.name.is_empty() && !description.durability.acknowledged.is_empty(), "a store says what it is");
     let records = 1..=weft_core::limits::RECORDS_PER_COMMIT_MAX;
     let bytes = 1..=weft_core::limits::BYTES_PER_COMMIT_MAX;
     assert!(records.contains(&description.batch_records), "a batch is closed before it has too many records");

@@ -45,7 +45,8 @@ impl Draw {
             4 => Key::Attempt(id, self.below(3) as u32),
             5 => Key::Dedup(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
             6 => Key::Continuation(id, Work::ALL[self.below(Work::ALL.len())]),
-            _ => Key::DeadLetter(partition, uuid),
+            _ if self.below(2) == 0 => Key::DeadLetter(partition, uuid),
+            _ => Key::Node(partition, uuid),
         }
     }
 

@@ -71,8 +71,10 @@ impl Stream {
             }
             memory.due.extend(write.due_add.iter().map(|due| DueEntry::new(*due, write.key)));
             match &write.what {
-                Change::Insert(body) | Change::Update(body) => memory.facets.insert(write.key, body.facets.clone()),
-                Change::Delete => memory.facets.remove(&write.key),
+                Change::Insert(body) | Change::Update { body, .. } => {
+                    memory.facets.insert(write.key, body.facets.clone())
+                }
+                Change::Delete { .. } => memory.facets.remove(&write.key),
             };
         }
         memory.ids.insert(batch.id);
@@ -103,6 +105,7 @@ impl Stream {
             fast: self.draw.chance(50),
             strict: self.draw.chance(15),
             now: self.now(read.head.now),
+            raise: self.raise(read.head.position),
             reads,
             writes,
             due_drops: self.drops(partition),
@@ -117,11 +120,14 @@ impl Stream {
         let armed = self.memory(key.partition()).timers(key);
         let what = match self.draw.below(10) {
             0 => return None,
-            1..3 => Change::Delete,
-            _ if exists => Change::Update(Body { facets: self.changed(key), parts: self.draw.parts(key.kind()) }),
+            1..3 => Change::Delete { old: self.memory(key.partition()).facets.get(&key).cloned() },
+            _ if exists => Change::Update {
+                old: self.memory(key.partition()).facets[&key].clone(),
+                body: Body { facets: self.changed(key), parts: self.draw.parts(key.kind()) },
+            },
             _ => Change::Insert(Body { facets: self.draw.facets(key.kind()), parts: self.draw.parts(key.kind()) }),
         };
-        if what == Change::Delete {
+        if matches!(what, Change::Delete { .. }) {
             // Mostly a record takes its timers along; some are left to name nothing.
             let due_remove = if self.draw.chance(80) { armed } else { Vec::new() };
             return Some(Write { key, what, due_add: Vec::new(), due_remove });
@@ -173,8 +179,18 @@ impl Stream {
     fn expect(&mut self, partition: PartitionId, now: Position) -> Position {
         match self.draw.below(20) {
             0 => Position { generation: now.generation + 1, ..now },
+            4 => Position { seq: now.seq + 1 + self.draw.below(3) as u64, ..now },
             1..4 => self.old_commit(partition).map_or(now, |batch| batch.expect),
             _ => now,
+        }
+    }
+
+    /// Seldom a further generation, as after a loss; sometimes one that the partition has already.
+    fn raise(&mut self, now: Position) -> Option<Position> {
+        match self.draw.below(60) {
+            0 => Some(Position { generation: now.generation + 1, seq: now.seq + 100 }),
+            1 => Some(now),
+            _ => None,
         }
     }
 

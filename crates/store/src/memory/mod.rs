@@ -10,7 +10,7 @@ mod walk;
 
 pub use partition::{Dump, FeedEntry, Stored};
 
-use crate::{Description, Error, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes, merge};
+use crate::{Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes, merge};
 use partition::Partition;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -42,6 +42,9 @@ struct State {
     watchers: Vec<(u64, mpsc::UnboundedSender<Wake>)>,
     observer: Option<Observer>,
 }
+
+/// What a partition held at one moment.
+pub struct Saved(Partition);
 
 /// A commit that was just applied, with the partition as it left it.
 pub struct Committed<'a> {
@@ -94,6 +97,18 @@ impl MemoryStore {
     /// Everything that is in the partition. Panics if there is no such partition.
     pub fn dump(&self, partition: PartitionId) -> Dump {
         self.lock().partitions[usize::from(partition.0)].dump()
+    }
+
+    /// The partition as it is, to go back to.
+    pub fn save(&self, partition: PartitionId) -> Saved {
+        Saved(self.lock().partitions[usize::from(partition.0)].clone())
+    }
+
+    /// Loses every commit since the partition was saved, as a failover to a replica that lagged would.
+    pub fn go_back(&self, saved: &Saved) {
+        let partition = saved.0.clone();
+        let index = usize::from(partition.id().0);
+        self.lock().partitions[index] = partition;
     }
 
     /// How many commits were applied, in all partitions together.
@@ -199,7 +214,12 @@ impl Store for MemoryStore {
             exclusive: state.exclusive,
             batch_records: 2000,
             batch_bytes: 4 << 20,
-            durability: "nothing: it is gone when the process ends".into(),
+            durability: Durability {
+                level: Level::Memory,
+                acknowledged: "it is in the memory of this process".into(),
+                can_lose: vec!["everything, when the process ends".into()],
+                verified: true,
+            },
         }
     }
 }

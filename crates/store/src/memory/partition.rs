@@ -53,6 +53,7 @@ pub struct Dump {
     pub barred: BTreeSet<CommitId>,
 }
 
+#[derive(Clone)]
 pub(super) struct Partition {
     id: PartitionId,
     head: Head,
@@ -77,6 +78,10 @@ impl Partition {
             applied: BTreeMap::new(),
             barred: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn id(&self) -> PartitionId {
+        self.id
     }
 
     pub(super) fn head(&self) -> Head {
@@ -109,6 +114,9 @@ impl Partition {
         if batch.writes.len() > RECORDS_PER_COMMIT_MAX || batch.weight() > BYTES_PER_COMMIT_MAX {
             return (refused("the commit is larger than a store has to take"), None);
         }
+        if batch.raise.is_some_and(|raise| raise <= self.head.position) {
+            return (refused("the commit raises the partition to where it already is"), None);
+        }
         if batch.writes.iter().any(|write| write.key.partition() != self.id) {
             return (refused("the commit names a record of another partition"), None);
         }
@@ -120,6 +128,7 @@ impl Partition {
     fn conflict(&self, batch: &Batch) -> Option<Vec<Key>> {
         let holds = batch.expect == self.head.position;
         if batch.expect.generation != self.head.position.generation
+            || batch.expect.seq > self.head.position.seq
             || batch.now < self.head.now
             || (batch.strict && !holds)
         {
@@ -135,7 +144,7 @@ impl Partition {
     }
 
     fn apply(&mut self, batch: &Batch) {
-        self.head.position.seq += 1;
+        self.head.position = batch.raise.unwrap_or(self.head.position.next());
         self.head.now = batch.now;
         // Drops go first: a timer that is armed again in the same commit stays armed.
         for entry in &batch.due_drops {
@@ -156,8 +165,8 @@ impl Partition {
         let (old_facets, old_parts) = records.remove(&bytes).map(|old| (old.facets, old.parts)).unzip();
         let new = match &write.what {
             Change::Insert(body) => Some(stored(id, body, BTreeMap::new())),
-            Change::Update(body) => Some(stored(id, body, old_parts.unwrap_or_default())),
-            Change::Delete => None,
+            Change::Update { body, .. } => Some(stored(id, body, old_parts.unwrap_or_default())),
+            Change::Delete { .. } => None,
         };
         for index in key.kind().table().indexes {
             let entries = self.indexes.entry(index.id).or_default();

@@ -2,9 +2,12 @@
 
 mod differential;
 mod faulty;
+#[path = "../../../core/tests/kit/mod.rs"]
+mod kit;
 mod memory;
 #[cfg(feature = "planted")]
 mod planted;
+mod transfer;
 
 use bytes::Bytes;
 use std::sync::Arc;
@@ -41,6 +44,7 @@ fn insert(number: u8) -> Batch {
         fast: false,
         strict: false,
         now: Time::ZERO,
+        raise: None,
         reads: vec![(key(number), None)],
         writes: vec![write],
         due_drops: Vec::new(),

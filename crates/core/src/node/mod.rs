@@ -1,0 +1,3 @@
+//! Commands about the nodes of a deployment.
+
+pub mod heartbeat;

@@ -1,0 +1,143 @@
+//! The node's heartbeat: it tells the others that it lives and how far it has seen every partition, learns who else
+//! lives, and compares what they saw with what the store shows. One scan and one commit every few seconds.
+//!
+//! A store that only this process can write to has no other nodes and no heartbeat.
+
+use crate::client::Urgency;
+use crate::engine::Shared;
+use crate::partition::Input;
+use futures_util::future;
+use std::sync::Arc;
+use uuid::Uuid;
+use weft_core::change::Position;
+use weft_core::command::{Call, Command, Heartbeat, Principal};
+use weft_core::digest::digest;
+use weft_core::limits::NODE_HEARTBEAT_MS;
+use weft_core::loss::Witness;
+use weft_core::record::{Node, Record};
+use weft_core::schema::{Kind, PartMask};
+use weft_core::{PartitionId, Time};
+use weft_store::{Error, Range, Scan, Store, Target};
+
+/// Nodes that are read at most; more than that are left out of the sharing.
+const NODES_MAX: usize = 1_000;
+
+/// Which heartbeat it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// The node has just come: it compares all partitions with what others saw.
+    First,
+    /// Whoever looks after a partition compares it.
+    Usual,
+    /// The node goes.
+    Last,
+}
+
+/// Beats until the engine closes.
+pub(crate) async fn run(shared: Arc<Shared>, started_at: Time) {
+    loop {
+        let closed = shared.closed.notified();
+        if shared.is_closing() {
+            return;
+        }
+        beat(&shared, started_at, Beat::Usual).await;
+        futures_util::pin_mut!(closed);
+        future::select(closed, shared.runtime.sleep(NODE_HEARTBEAT_MS)).await;
+    }
+}
+
+/// Reads the registry, takes the node's share, looks for proof of a loss, and writes the node's own record.
+pub(crate) async fn beat(shared: &Shared, started_at: Time, which: Beat) {
+    match read(shared).await {
+        Ok(nodes) => {
+            share(shared, &nodes);
+            compare(shared, &nodes, which).await;
+        }
+        Err(error) => tracing::warn!(%error, "could not read the registry of nodes"),
+    }
+    let node = shared.membership.node;
+    let heartbeat = Heartbeat {
+        partition: home(node, shared.description.partitions),
+        node,
+        name: shared.config.node.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        started_at,
+        left: which == Beat::Last,
+        claimed: shared.membership.mine().iter().map(|partition| partition.0).collect(),
+        seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
+    };
+    let call = Call { principal: Principal::engine(), request_id: None, command: Command::Heartbeat(heartbeat) };
+    if let Some(Err(rejection)) = shared.run(vec![Ok(call)], Urgency::Urgent).await.pop() {
+        tracing::warn!(%rejection, "the heartbeat was not taken");
+    }
+}
+
+/// Where a node's record is.
+fn home(node: Uuid, partitions: u16) -> PartitionId {
+    let digest = digest(&[b"node", node.as_bytes()]);
+    PartitionId(u16::from_be_bytes([digest[0], digest[1]]) % partitions.max(1))
+}
+
+async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
+    let pages = shared.store.scan(None, registry_scan()).await?;
+    Ok(nodes_of(pages))
+}
+
+/// Every node that the registry of a store knows, live or not.
+pub async fn nodes<S: Store>(store: &S) -> Result<Vec<Node>, Error> {
+    Ok(nodes_of(store.scan(None, registry_scan()).await?))
+}
+
+fn registry_scan() -> Scan {
+    Scan {
+        target: Target::Records(Kind::Node),
+        ranges: vec![Range::default()],
+        limit: NODES_MAX,
+        descending: false,
+        parts: Some(PartMask::ALL),
+    }
+}
+
+fn nodes_of(pages: Vec<weft_store::Page>) -> Vec<Node> {
+    let entries = pages.into_iter().flat_map(|page| page.entries);
+    let decoded = entries.filter_map(|entry| {
+        let (key, found) = (entry.key()?, entry.found?);
+        match Record::decode(key, &found.parts, PartMask::ALL) {
+            Ok(Record::Node(node)) => Some(*node),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(?key, %error, "a node's record does not decode");
+                None
+            }
+        }
+    });
+    decoded.collect()
+}
+
+fn share(shared: &Shared, nodes: &[Node]) {
+    let now = shared.now();
+    let me = shared.membership.node;
+    let others = nodes.iter().filter(|node| node.uuid != me && node.is_live(now)).map(|node| node.uuid);
+    let live: Vec<Uuid> = others.chain([me]).collect();
+    if shared.membership.share(&live, shared.description.partitions) {
+        // What was due while nobody looked is handled at once.
+        shared.hub.look_by(shared.runtime.clock());
+    }
+}
+
+/// A position beyond what this node knows is checked against the store: if that does not reach so far, it has lost data.
+async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
+    for (index, known) in shared.seen.all().into_iter().enumerate() {
+        let partition = PartitionId(index as u16);
+        let furthest: Option<Position> = nodes.iter().filter_map(|node| node.seen(partition)).max();
+        let concerned = which == Beat::First || shared.membership.is_mine(partition);
+        let Some(seen) = furthest.filter(|seen| concerned && *seen > known) else { continue };
+        let Ok(read) = shared.store.read(partition, Vec::new()).await else { continue };
+        let witness = Witness { partition, seen, executions: Vec::new() };
+        if witness.is_proof(read.head.position) {
+            let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);
+        } else {
+            shared.seen.note(partition, read.head.position);
+        }
+    }
+}

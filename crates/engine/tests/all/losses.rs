@@ -1,0 +1,106 @@
+//! A store that went back in time.
+
+use crate::kit::*;
+use crate::nodes::Node;
+use std::time::Duration;
+use weft_core::PartitionId;
+use weft_core::event::{self, Fact};
+use weft_core::loss::GAP;
+use weft_core::record::execution::PublicState;
+use weft_engine::{Completion, Submission};
+use weft_store::MemoryStore;
+
+const P0: PartitionId = PartitionId(0);
+
+/// The losses that the feed of the partition tells of: (generation, kept, seen, executions).
+fn losses(store: &MemoryStore) -> Vec<(u64, u64, u64, usize)> {
+    let feed = store.dump(P0).feed;
+    let events = feed.iter().flat_map(|entry| event::decode(&entry.events).expect("the feed decodes"));
+    events
+        .filter_map(|event| match event.fact {
+            Fact::StoreDataLost { generation, kept_seq, seen_seq, executions, .. } => {
+                Some((generation, kept_seq, seen_seq, executions.len()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_a_loss_is_noticed_by_the_next_commit_told_once_and_work_goes_on() {
+    let store = memory(1).shared();
+    let node = Node::start(&store, "a").await;
+    let kept = node.client.submit(Submission::new("mail")).await.unwrap().id;
+    pass(5).await;
+    let saved = store.save(P0);
+    let kept_seq = store.dump(P0).head.position.seq;
+    let lost = node.client.submit(Submission::new("mail")).await.unwrap().id;
+    let work = node.client.claim(worker()).await.unwrap().executions.remove(0);
+    assert_eq!(work.id, kept);
+    let seen_seq = store.dump(P0).head.position.seq;
+    store.go_back(&saved);
+
+    let refused = node.client.complete(Completion::of(&work)).await.unwrap_err();
+    assert_eq!(refused.code(), "execution_not_active", "a lease of the lost window fences nothing in");
+    assert_eq!(losses(&store), [(1, kept_seq, seen_seq, 2)]);
+    let head = store.dump(P0).head.position;
+    assert!(head.generation == 1 && head.seq > seen_seq + GAP - 1);
+    assert_eq!(node.engine.stats().data_lost, 1);
+    assert!(node.client.get(lost).await.is_err(), "what is lost is not shown from memory");
+
+    let again = node.client.claim(worker()).await.unwrap().executions.remove(0);
+    assert_eq!((again.id, again.epoch), (kept, 1), "the same epoch again, under another lease and generation");
+    assert_ne!(again.lease, work.lease);
+    node.client.complete(Completion::of(&again)).await.unwrap();
+    assert_eq!(node.client.get(kept).await.unwrap().public_state, PublicState::Completed);
+    assert_eq!(losses(&store).len(), 1, "told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_16_a_node_that_starts_after_the_loss_learns_of_it_from_the_registry() {
+    let store = memory(8).shared();
+    let node = Node::start(&store, "a").await;
+    // Its record must survive the loss: it is in another partition.
+    let (mut witness, mut saved) = (None, None);
+    while witness.is_none() {
+        let before: Vec<_> = (0..8).map(|index| store.save(PartitionId(index))).collect();
+        let id = node.client.submit(Submission::new("mail")).await.unwrap().id;
+        let home = weft_engine::registry::nodes(&store).await.unwrap()[0].partition;
+        if id.partition() != home {
+            witness = Some(id);
+            saved = before.into_iter().nth(usize::from(id.partition().0));
+        }
+    }
+    let partition = witness.unwrap().partition();
+    let seen = store.dump(partition).head.position;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    node.kill();
+    store.go_back(&saved.unwrap());
+
+    let fresh = Node::start(&store, "b").await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let head = store.dump(partition).head.position;
+    assert_eq!(head.generation, seen.generation + 1, "raised although nobody who saw it lives");
+    assert!(head.seq >= seen.seq + GAP);
+    assert_eq!(fresh.engine.stats().data_lost, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_two_nodes_that_saw_the_same_raise_once_and_both_go_on() {
+    let store = memory(1).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    let saved = store.save(P0);
+    for node in [&a, &b, &a, &b] {
+        node.client.submit(Submission::new("mail")).await.unwrap();
+    }
+    store.go_back(&saved);
+    for node in [&b, &a, &b, &a] {
+        node.client.submit(Submission::new("mail")).await.unwrap();
+    }
+    let losses = losses(&store);
+    assert!(losses.len() <= 2 && losses.iter().any(|(_, _, seen, _)| *seen >= 4), "{losses:?}");
+    for _ in 0..4 {
+        let work = a.client.claim(worker()).await.unwrap().executions.remove(0);
+        b.client.complete(Completion::of(&work)).await.unwrap();
+    }
+}

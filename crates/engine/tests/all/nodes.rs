@@ -1,0 +1,224 @@
+//! Several nodes on one store.
+
+use crate::kit::*;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use weft_core::record::execution::PublicState;
+use weft_core::{PartitionId, Time};
+use weft_engine::runtime::BoxFuture;
+use weft_engine::{Client, Completion, Config, Engine, Renewal, Runtime, Submission, TokioRuntime, registry};
+use weft_store::{MemoryStore, Store};
+
+/// A node that can be ended without a word.
+pub struct Node {
+    pub engine: Engine,
+    pub client: Client,
+    runtime: Arc<Mortal>,
+}
+
+impl Node {
+    pub async fn start(store: &MemoryStore, name: &str) -> Node {
+        let runtime = Arc::new(Mortal { inner: TokioRuntime::current(), tasks: Mutex::default() });
+        let config = Config { node: name.into(), ..Config::default() };
+        let handle = store.node_handle();
+        let engine = Engine::open_on(Arc::new(handle), config, runtime.clone()).await.expect("the store opens");
+        let client = engine.client("shop").expect("a good name");
+        Node { engine, client, runtime }
+    }
+
+    /// As kill -9 would.
+    pub fn kill(&self) {
+        for task in self.runtime.tasks.lock().expect("no task panics here").drain(..) {
+            task.abort();
+        }
+    }
+}
+
+struct Mortal {
+    inner: TokioRuntime,
+    tasks: Mutex<Vec<tokio::task::AbortHandle>>,
+}
+
+impl Runtime for Mortal {
+    fn clock(&self) -> Time {
+        self.inner.clock()
+    }
+
+    fn sleep(&self, ms: u64) -> BoxFuture<()> {
+        self.inner.sleep(ms)
+    }
+
+    fn spawn(&self, task: BoxFuture<()>) {
+        self.tasks.lock().expect("no task panics here").push(tokio::spawn(task).abort_handle());
+    }
+
+    fn random(&self) -> u64 {
+        self.inner.random()
+    }
+}
+
+async fn within<T>(ms: u64, what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_millis(ms), future).await.unwrap_or_else(|_| panic!("{what} within {ms} ms"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_one_node_reaches_a_worker_that_waits_on_another() {
+    for partitions in [1, 16] {
+        let store = memory(partitions).shared();
+        let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+        let worker_of_b = b.client.clone();
+        let waiting = tokio::spawn(async move { worker_of_b.claim(worker().wait_ms(60_000)).await });
+        pass(20).await;
+        let id = a.client.submit(Submission::new("mail")).await.unwrap().id;
+        let reply = within(200, "the hand-off", waiting).await.unwrap().unwrap();
+        assert_eq!(reply.executions[0].id, id);
+        b.client.complete(Completion::of(&reply.executions[0])).await.unwrap();
+        let view = a.client.get(id).await.unwrap();
+        assert_eq!(view.public_state, PublicState::Completed, "what one node did the other shows");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ri_16_without_a_ring_a_waiting_worker_is_late_by_one_recheck_at_most() {
+    let store = memory(8).shared();
+    let silent = Arc::new(Deaf(store.node_handle()));
+    let engine = Engine::open_on(silent, Config::default(), Arc::new(TokioRuntime::current())).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(60_000)).await });
+    pass(20).await;
+    let other = Node::start(&store, "other").await;
+    let id = other.client.submit(Submission::new("mail")).await.unwrap().id;
+    let reply = within(6_000, "the recheck", waiting).await.unwrap().unwrap();
+    assert_eq!(reply.executions[0].id, id);
+}
+
+/// A store that never rings.
+struct Deaf(MemoryStore);
+
+impl Store for Deaf {
+    async fn read(
+        &self,
+        partition: PartitionId,
+        keys: Vec<(weft_core::record::Key, weft_core::schema::PartMask)>,
+    ) -> Result<weft_store::Read, weft_store::Error> {
+        self.0.read(partition, keys).await
+    }
+
+    async fn scan(
+        &self,
+        partition: Option<PartitionId>,
+        scan: weft_store::Scan,
+    ) -> Result<Vec<weft_store::Page>, weft_store::Error> {
+        self.0.scan(partition, scan).await
+    }
+
+    async fn commit(&self, partition: PartitionId, batch: weft_core::change::Batch) -> weft_store::Outcome {
+        self.0.commit(partition, batch).await
+    }
+
+    async fn resolve(
+        &self,
+        partition: PartitionId,
+        id: weft_core::CommitId,
+    ) -> Result<weft_store::Resolution, weft_store::Error> {
+        self.0.resolve(partition, id).await
+    }
+
+    fn watch(&self) -> weft_store::Wakes {
+        tokio::sync::mpsc::unbounded_channel().1
+    }
+
+    async fn now(&self) -> Result<Time, weft_store::Error> {
+        self.0.now().await
+    }
+
+    fn describe(&self) -> weft_store::Description {
+        self.0.describe()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_50_nodes_share_the_partitions_and_take_over_those_of_a_dead_one() {
+    let store = memory(16).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    tokio::time::sleep(Duration::from_millis(7_000)).await;
+    let shares = |nodes: &[weft_core::record::Node]| -> Vec<usize> {
+        let mut all: Vec<u16> = nodes.iter().flat_map(|node| node.body.claimed.clone()).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..16).collect::<Vec<u16>>(), "each partition has one node: {nodes:?}");
+        nodes.iter().map(|node| node.body.claimed.len()).collect()
+    };
+    let nodes = registry::nodes(&store).await.unwrap();
+    assert!(shares(&nodes).iter().all(|share| *share > 0));
+
+    // A timer of a partition that the dead node looked after fires within its time to live and an interval.
+    let mut delayed = Vec::new();
+    for _ in 0..32 {
+        delayed.push(a.client.submit(Submission::new("mail").delay_ms(15_000)).await.unwrap().id);
+    }
+    a.kill();
+    tokio::time::sleep(Duration::from_millis(17_000)).await;
+    let reply = b.client.claim(worker().max(100)).await.unwrap();
+    assert_eq!(reply.executions.len(), delayed.len(), "they are ready although their node is gone");
+    let nodes = registry::nodes(&store).await.unwrap();
+    let live: Vec<_> = nodes.into_iter().filter(|node| node.is_live(b.engine.now())).collect();
+    assert_eq!(shares(&live), [16], "the other has taken over all of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ops_25_a_node_that_leaves_says_so_and_its_leases_stay_good_elsewhere() {
+    let store = memory(4).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    let id = a.client.submit(Submission::new("mail")).await.unwrap().id;
+    let work = a.client.claim(worker()).await.unwrap().executions.remove(0);
+    a.engine.shutdown().await;
+    let left: Vec<_> = registry::nodes(&store).await.unwrap().into_iter().filter(|node| node.body.left).collect();
+    assert_eq!(left.iter().map(|node| node.body.name.as_ref()).collect::<Vec<_>>(), ["a"]);
+    b.client.renew(Renewal::of(&work)).await.unwrap();
+    b.client.complete(Completion::of(&work)).await.unwrap();
+    assert_eq!(b.client.get(id).await.unwrap().public_state, PublicState::Completed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_that_fight_over_one_lane_lease_everything_once() {
+    let store = memory(1).shared();
+    let nodes = [Node::start(&store, "a").await, Node::start(&store, "b").await];
+    for number in 0..200 {
+        nodes[number % 2].client.submit(Submission::new("mail")).await.unwrap();
+    }
+    let take = |client: Client| async move {
+        let mut taken = Vec::new();
+        loop {
+            let reply = client.claim(worker().max(7)).await.unwrap();
+            if reply.executions.is_empty() {
+                return taken;
+            }
+            for work in reply.executions {
+                client.complete(Completion::of(&work)).await.unwrap();
+                taken.push(work.id);
+            }
+        }
+    };
+    let (first, second) =
+        tokio::join!(tokio::spawn(take(nodes[0].client.clone())), tokio::spawn(take(nodes[1].client.clone())));
+    let mut all: Vec<_> = first.unwrap().into_iter().chain(second.unwrap()).collect();
+    assert_eq!(all.len(), 200, "nothing is left");
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 200, "nothing was leased twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_57_an_idle_node_of_a_shared_store_makes_at_most_three_calls_a_second() {
+    let store = memory(64).shared();
+    let node = Node::start(&store, "a").await;
+    let _other = Node::start(&store, "b").await;
+    let client = node.client.clone();
+    let _waiting = tokio::spawn(async move { client.claim(worker().wait_ms(600_000)).await });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = node.engine.stats();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let calls = node.engine.stats().since(before);
+    assert!(calls.store_calls() <= 180, "{calls:?}");
+    assert!(calls.commits <= 21, "only the heartbeat is written: {calls:?}");
+}
