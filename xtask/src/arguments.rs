@@ -7,7 +7,7 @@ The chores of the Weft workspace.
 
 Examples:
   cargo xtask tidy                    is the tree in order? everything but the tests
-  cargo xtask test                    what CI runs: tidy, all tests, planted defects
+  cargo xtask test                    what CI runs: tidy, servers, all tests, planted defects
   cargo xtask test --skip-tidy ex_22  only the tests whose name contains `ex_22`
   cargo xtask soak sim --seeds 50000  many seeds through the release build
 
@@ -15,6 +15,8 @@ Commands:
   tidy [--quick]               format, clippy, dependencies, sizes, banned words and names
                                --quick: leave clippy out
   test [--skip-tidy] [FILTER]  every part with its seconds; a FILTER narrows the tests by name
+                               starts PostgreSQL, Valkey and a Valkey Cluster for the tests and stops them;
+                               with a FILTER each test program starts the servers that it needs
   soak sim [--seeds N]         `weft sim` in release; N is 10000 unless told
   help                         this page
 

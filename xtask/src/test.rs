@@ -1,6 +1,7 @@
 //! What CI runs. Owns the parts, their order and the table at the end; what is checked belongs to the parts.
 
 use crate::run::{Line, took};
+use crate::servers::Servers;
 use crate::tidy;
 use anyhow::{Result, bail};
 use std::time::{Duration, Instant};
@@ -10,15 +11,26 @@ use std::time::{Duration, Instant};
 struct Part {
     name: &'static str,
     run: fn(&mut Session) -> Result<String>,
-    /// What repeats this part alone. Asked after the run, when the session knows all its variables.
-    repeat: fn(&Session) -> Line,
+    /// What it runs in this session; in an empty one, what repeats it alone.
+    line: fn(&Session) -> Line,
 }
 
 /// What the parts share.
+#[derive(Default)]
 struct Session {
     filter: Option<String>,
     /// Set in the environment of every test.
     variables: Vec<(String, String)>,
+    /// Stopped when the session is dropped. If this process is killed, they notice and end.
+    servers: Option<Servers>,
+}
+
+impl Session {
+    /// The same request without what earlier parts provide: that is gone when somebody repeats a part, and tests that are
+    /// not told of a server start their own.
+    fn alone(&self) -> Session {
+        Session { filter: self.filter.clone(), ..Session::default() }
+    }
 }
 
 /// How a part went: a word for the table, or why it failed.
@@ -29,24 +41,29 @@ struct Ended {
     repeat: Line,
 }
 
-const TIDY: Part = Part { name: "tidy", run: run_tidy, repeat: |_| Line::cargo("xtask tidy") };
-const TESTS: Part = Part { name: "tests", run: |session| run_tests(&tests(session)), repeat: tests };
-const PLANTED: Part = Part { name: "planted", run: |session| run_tests(&planted(session)), repeat: planted };
+const TIDY: Part = Part { name: "tidy", run: run_tidy, line: |_| Line::cargo("xtask tidy") };
+const SERVERS: Part = Part { name: "servers", run: run_servers, line: |_| Line::cargo("test --package weft-servers") };
+const TESTS: Part = Part { name: "tests", run: |session| run_tests(&tests(session)), line: tests };
+const PLANTED: Part = Part { name: "planted", run: |session| run_tests(&planted(session)), line: planted };
 
 /// Runs every part, also after one has failed: one run tells all that is wrong. True if all went well.
 pub fn test(skip_tidy: bool, filter: Option<String>) -> bool {
     let parts = chosen(skip_tidy, filter.as_deref());
-    let mut session = Session { filter, variables: Vec::new() };
+    let mut session = Session { filter, ..Session::default() };
     let ended: Vec<Ended> = parts.iter().map(|part| run(part, &mut session)).collect();
     print!("\n{}", summary(&ended));
     ended.iter().all(|part| part.outcome.is_ok())
 }
 
-/// A filter asks for certain tests, so the planted defects, a build of their own, are run only if it names them.
+/// A filter asks for certain tests, so the planted defects, a build of their own, are run only if it names them, and the
+/// servers are left to the tests, which start those they need.
 fn chosen(skip_tidy: bool, filter: Option<&str>) -> Vec<Part> {
     let mut parts = Vec::new();
     if !skip_tidy {
         parts.push(TIDY);
+    }
+    if filter.is_none() {
+        parts.push(SERVERS);
     }
     parts.push(TESTS);
     if filter.is_none_or(|filter| filter.contains("planted")) {
@@ -56,12 +73,12 @@ fn chosen(skip_tidy: bool, filter: Option<&str>) -> Vec<Part> {
 }
 
 fn run(part: &Part, session: &mut Session) -> Ended {
-    println!("\n== {}: {}", part.name, (part.repeat)(session));
+    println!("\n== {}: {}", part.name, (part.line)(session));
     let started = Instant::now();
     let outcome = (part.run)(session);
     let elapsed = started.elapsed();
     println!("== {}: {} in {}", part.name, if outcome.is_ok() { "done" } else { "failed" }, took(elapsed));
-    Ended { name: part.name, took: elapsed, outcome, repeat: (part.repeat)(session) }
+    Ended { name: part.name, took: elapsed, outcome, repeat: (part.line)(&session.alone()) }
 }
 
 fn run_tidy(_: &mut Session) -> Result<String> {
@@ -69,6 +86,12 @@ fn run_tidy(_: &mut Session) -> Result<String> {
         bail!("there are findings, listed above");
     }
     Ok("clean".to_owned())
+}
+
+fn run_servers(session: &mut Session) -> Result<String> {
+    let servers = session.servers.insert(Servers::start()?);
+    session.variables.extend(servers.variables());
+    Ok("3 started".to_owned())
 }
 
 fn tests(session: &Session) -> Line {
@@ -139,8 +162,8 @@ mod tests {
 
     #[test]
     fn a_filter_narrows_the_parts() {
-        assert_eq!(names(false, None), ["tidy", "tests", "planted"]);
-        assert_eq!(names(true, None), ["tests", "planted"]);
+        assert_eq!(names(false, None), ["tidy", "servers", "tests", "planted"]);
+        assert_eq!(names(true, None), ["servers", "tests", "planted"]);
         assert_eq!(names(true, Some("ex_22")), ["tests"]);
         assert_eq!(names(true, Some("planted_epoch")), ["tests", "planted"]);
     }
@@ -155,11 +178,13 @@ mod tests {
 
     #[test]
     fn a_failure_ends_with_the_line_that_repeats_it() {
-        let session = Session { filter: None, variables: vec![("URL".to_owned(), "here".to_owned())] };
+        let session = Session { variables: vec![("URL".to_owned(), "here".to_owned())], ..Session::default() };
+        assert!(tests(&session).to_string().starts_with("URL=here cargo test "));
+        let alone = session.alone();
         let seconds = Duration::from_secs;
         let ended = [
-            Ended { name: "tidy", took: seconds(3), outcome: Ok("clean".to_owned()), repeat: (TIDY.repeat)(&session) },
-            Ended { name: "tests", took: seconds(60), outcome: Err(anyhow::anyhow!("no")), repeat: tests(&session) },
+            Ended { name: "tidy", took: seconds(3), outcome: Ok("clean".to_owned()), repeat: (TIDY.line)(&alone) },
+            Ended { name: "tests", took: seconds(60), outcome: Err(anyhow::anyhow!("no")), repeat: tests(&alone) },
         ];
         assert_eq!(
             summary(&ended),
@@ -169,7 +194,7 @@ mod tests {
              total                         63.0\n\
              \n\
              failed: tests: no\n\
-             hint: repeat it alone: URL=here cargo test --workspace --locked --no-fail-fast\n\
+             hint: repeat it alone: cargo test --workspace --locked --no-fail-fast\n\
              \n\
              test: failed in 1 of 2 parts: tests\n"
         );

@@ -4,6 +4,7 @@
 //! best of three. Every scenario verifies its own outcome and fails otherwise: a fast wrong answer is a failure. No
 //! concrete store is named here; a `Target` brings one.
 
+mod crew;
 mod load;
 mod options;
 pub mod page;

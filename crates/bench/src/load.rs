@@ -3,6 +3,7 @@
 //! Each execution carries its number in its input and gets a result that follows from it, so that afterwards every
 //! outcome can be told apart from every other.
 
+use crate::crew::Crew;
 use crate::verify::{Seen, result_of};
 use crate::watch::Watch;
 use anyhow::{Context, Result, bail, ensure};
@@ -52,15 +53,15 @@ impl Load {
 pub type Ids = Vec<(u64, ExecutionId)>;
 
 /// Submits the executions of `numbers`; `keep` says whether their ids are needed afterwards.
-pub async fn submit(client: &Client, load: &Load, numbers: Range<u64>, keep: bool) -> Result<Ids> {
-    finish(spawn_producers(client, load, numbers, keep)).await.map(|ids| ids.into_iter().flatten().collect())
+pub async fn submit(crew: &Crew, load: &Load, numbers: Range<u64>, keep: bool) -> Result<Ids> {
+    finish(spawn_producers(crew, load, numbers, keep)).await.map(|ids| ids.into_iter().flatten().collect())
 }
 
-fn spawn_producers(client: &Client, load: &Load, numbers: Range<u64>, keep: bool) -> JoinSet<Result<Ids>> {
+fn spawn_producers(crew: &Crew, load: &Load, numbers: Range<u64>, keep: bool) -> JoinSet<Result<Ids>> {
     let next = Arc::new(AtomicU64::new(numbers.start));
     let mut producers = JoinSet::new();
-    for _ in 0..load.producers {
-        producers.spawn(produce(client.clone(), load.clone(), next.clone(), numbers.end, keep));
+    for index in 0..load.producers {
+        producers.spawn(produce(crew.member(index).clone(), load.clone(), next.clone(), numbers.end, keep));
     }
     producers
 }
@@ -86,26 +87,26 @@ async fn produce(client: Client, load: Load, next: Arc<AtomicU64>, end: u64, kee
 }
 
 /// Claims and completes `count` executions; every one of them must be new to `seen`.
-pub async fn drain(client: &Client, load: &Load, count: u64, seen: &Arc<Seen>) -> Result<Duration> {
+pub async fn drain(crew: &Crew, load: &Load, count: u64, seen: &Arc<Seen>) -> Result<Duration> {
     let begun = Instant::now();
-    finish(spawn_workers(client, load, count, seen)).await?;
+    finish(spawn_workers(crew, load, count, seen)).await?;
     Ok(begun.elapsed())
 }
 
-fn spawn_workers(client: &Client, load: &Load, count: u64, seen: &Arc<Seen>) -> JoinSet<Result<()>> {
+fn spawn_workers(crew: &Crew, load: &Load, count: u64, seen: &Arc<Seen>) -> JoinSet<Result<()>> {
     let tickets = Arc::new(AtomicU64::new(count));
     let mut workers = JoinSet::new();
     for index in 0..load.workers {
-        workers.spawn(work(client.clone(), load.clone(), index, tickets.clone(), seen.clone()));
+        workers.spawn(work(crew.member(index).clone(), load.clone(), index, tickets.clone(), seen.clone()));
     }
     workers
 }
 
 /// Submits and drains at the same time: from the first submission to the last acknowledged completion.
-pub async fn lifecycle(client: &Client, load: &Load, count: u64, seen: &Arc<Seen>) -> Result<(Duration, Ids)> {
+pub async fn lifecycle(crew: &Crew, load: &Load, count: u64, seen: &Arc<Seen>) -> Result<(Duration, Ids)> {
     let begun = Instant::now();
-    let workers = spawn_workers(client, load, count, seen);
-    let producers = spawn_producers(client, load, 0..count, true);
+    let workers = spawn_workers(crew, load, count, seen);
+    let producers = spawn_producers(crew, load, 0..count, true);
     // The first error counts: without producers the workers would only find out that nothing comes.
     let (ids, _) = tokio::try_join!(finish(producers), finish(workers))?;
     let elapsed = begun.elapsed();

@@ -11,6 +11,8 @@ pub struct Options {
     pub workers: Option<usize>,
     pub payload: Option<usize>,
     pub seconds: Option<u64>,
+    /// Engines on the same store.
+    pub nodes: Option<usize>,
 }
 
 /// The smallest input: it carries the number by which each execution is checked.
@@ -24,6 +26,7 @@ impl Options {
             ("--workers", self.workers.is_some()),
             ("--payload", self.payload.is_some()),
             ("--seconds", self.seconds.is_some()),
+            ("--nodes", self.nodes.is_some()),
         ];
         let used = scenario.options();
         for (name, given) in given {
@@ -35,11 +38,16 @@ impl Options {
         range("--n", self.n, scenario.n_min(), 100_000_000)?;
         range("--workers", self.workers.map(|workers| workers as u64), 1, 1024)?;
         range("--payload", self.payload.map(|payload| payload as u64), PAYLOAD_MIN as u64, 1 << 20)?;
-        range("--seconds", self.seconds, 1, 3600)
+        range("--seconds", self.seconds, 1, 3600)?;
+        range("--nodes", self.nodes.map(|nodes| nodes as u64), 1, 16)
     }
 
     pub(crate) fn workers(&self) -> usize {
         self.workers.unwrap_or(16)
+    }
+
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.unwrap_or(1)
     }
 
     pub(crate) fn payload(&self) -> usize {

@@ -129,14 +129,22 @@ impl Report {
         }
     }
 
-    /// What the engine did for its store during the run.
-    pub(crate) fn count(&mut self, stats: Stats) {
-        self.commits = Some(stats.commits);
-        self.batch_mean = (stats.commits > 0).then(|| rounded(stats.commands as f64 / stats.commits as f64));
-        self.conflicts = Some(stats.conflicts);
-        self.store_calls = Some(stats.store_calls());
-        self.store_bytes_written = Some(stats.bytes_written);
+    /// What the engines did for their store during the run, all together.
+    pub(crate) fn count(&mut self, stats: &[Stats]) {
+        let sum = |of: fn(&Stats) -> u64| stats.iter().map(of).sum::<u64>();
+        let (commits, commands) = (sum(|stats| stats.commits), sum(|stats| stats.commands));
+        self.nodes = stats.len() as u32;
+        self.commits = Some(commits);
+        self.batch_mean = (commits > 0).then(|| rounded(commands as f64 / commits as f64));
+        self.conflicts = Some(sum(|stats| stats.conflicts));
+        self.store_calls = Some(sum(Stats::store_calls));
+        self.store_bytes_written = Some(sum(|stats| stats.bytes_written));
     }
+}
+
+/// What each engine did since `before`.
+pub(crate) fn since(after: Vec<Stats>, before: &[Stats]) -> Vec<Stats> {
+    after.into_iter().zip(before).map(|(after, before)| after.since(*before)).collect()
 }
 
 /// Three digits behind the point are more than any of these measurements is good for.

@@ -4,9 +4,17 @@
 mod bench;
 mod crash_node;
 mod demo;
+mod doctor;
+mod export;
+mod fault;
+mod import;
+mod migrate;
+mod nodes;
+mod registry;
 mod sim;
 mod store;
 mod terminal;
+mod transfer;
 mod version;
 
 use clap::{Parser, Subcommand};
@@ -15,7 +23,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Durable executions on an embedded store.
+/// Durable executions on SQLite, PostgreSQL or Valkey.
 #[derive(Parser)]
 #[command(name = "weft", version, before_help = "example: weft demo", arg_required_else_help = true)]
 #[command(max_term_width = 100, propagate_version = false)]
@@ -33,6 +41,11 @@ enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Sim(sim::Args),
+    Migrate(migrate::Args),
+    Doctor(doctor::Args),
+    Export(export::Args),
+    Import(import::Args),
+    Nodes(nodes::Args),
     Version(version::Args),
     #[command(hide = true)]
     CrashNode(crash_node::Args),
@@ -57,6 +70,11 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
+        Command::Migrate(args) => migrate::run(args),
+        Command::Doctor(args) => doctor::run(args, colour),
+        Command::Export(args) => export::run(args, colour),
+        Command::Import(args) => import::run(args, colour),
+        Command::Nodes(args) => nodes::run(args, colour),
         Command::Version(args) => version::run(args),
         Command::CrashNode(args) => crash_node::run(args),
     };
@@ -68,7 +86,7 @@ fn main() -> ExitCode {
         Err(error) if terminal::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             terminal::say(&format!("{} {error:#}", colour.err.red("error:")));
-            ExitCode::from(1)
+            ExitCode::from(fault::Fault::exit_code(&error))
         }
     }
 }

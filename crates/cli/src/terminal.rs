@@ -73,14 +73,21 @@ pub fn log_to_stderr() {
         .init();
 }
 
-/// Rows under a heading, columns as wide as they need to be; all but the first are aligned to the right.
+/// Rows under a heading, columns as wide as they need to be.
 pub struct Table {
     rows: Vec<Vec<String>>,
+    numbers: bool,
 }
 
 impl Table {
+    /// All columns but the first are aligned to the right.
     pub fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|&title| title.to_owned()).collect()] }
+        Self { rows: vec![heading.iter().map(|&title| title.to_owned()).collect()], numbers: true }
+    }
+
+    /// All columns are aligned to the left.
+    pub fn left(heading: &[&str]) -> Self {
+        Self { numbers: false, ..Self::new(heading) }
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
@@ -90,19 +97,31 @@ impl Table {
     pub fn render(&self, paint: Paint) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| letters(cell)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut lines = Vec::with_capacity(self.rows.len());
         for (at, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                let space = " ".repeat(width - letters(cell));
+                if column == 0 || !self.numbers { format!("{cell}{space}") } else { format!("{space}{cell}") }
             });
             let line = cells.collect::<Vec<_>>().join("  ").trim_end().to_owned();
             lines.push(if at == 0 { paint.bold(&line) } else { line });
         }
         lines.join("\n")
     }
+}
+
+/// How many columns a text takes: codes of colours take none.
+fn letters(text: &str) -> usize {
+    text.split('\x1b')
+        .enumerate()
+        .map(|(at, piece)| {
+            let shown = if at == 0 { piece } else { piece.split_once('m').map_or("", |(_, shown)| shown) };
+            shown.chars().count()
+        })
+        .sum()
 }
 
 /// The progress of one run after the other, as a bar that goes away when it is done.
@@ -163,6 +182,16 @@ impl Watch for Bars {
     }
 }
 
+/// A size as people read it.
+pub fn readable_bytes(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
 /// A duration as people read it.
 pub fn readable_time(time: Duration) -> String {
     let ms = time.as_millis();
@@ -187,8 +216,16 @@ mod tests {
     }
 
     #[test]
+    fn colours_do_not_move_columns() {
+        let mut table = Table::left(&["state", "found"]);
+        table.row(vec![Paint(true).green("ok"), "x".into()]);
+        assert_eq!(table.render(Paint(false)), "state  found\n\x1b[32mok\x1b[0m     x");
+    }
+
+    #[test]
     fn times_read_well() {
         let read = |ms| readable_time(Duration::from_millis(ms));
         assert_eq!([read(7), read(1_250), read(252_000)], ["7 ms", "1.2 s", "4m 12s"]);
+        assert_eq!([999, 1_500, 2_000_000].map(readable_bytes), ["999 B", "1.5 kB", "2.0 MB"]);
     }
 }

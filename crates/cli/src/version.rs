@@ -15,11 +15,11 @@ pub struct Args {
 #[derive(Serialize)]
 struct Version {
     version: &'static str,
-    stores: [&'static str; 1],
+    stores: [&'static str; 3],
 }
 
 pub fn run(args: Args) -> anyhow::Result<End> {
-    let version = Version { version: env!("CARGO_PKG_VERSION"), stores: ["sqlite"] };
+    let version = Version { version: env!("CARGO_PKG_VERSION"), stores: ["sqlite", "postgres", "valkey"] };
     match args.json {
         true => terminal::put(&serde_json::to_string(&version)?)?,
         false => terminal::put(&format!("weft {}", version.version))?,

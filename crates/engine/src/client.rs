@@ -72,13 +72,26 @@ impl Client {
         let bytes = submissions.iter().map(|item| item.input.as_ref().map_or(0, Bytes::len)).sum();
         // Items of one call that may go anywhere go together: they share a commit.
         let together = self.shared.next_partition();
+        // A key may be bound in another partition than its place, if the store was imported.
+        let keyed = submissions.iter().map(|item| item.idempotency_key.is_some().then(|| item.clone()));
+        let keyed: Vec<Option<Submission>> = keyed.collect();
         let calls = submissions.into_iter().map(|item| self.submit_call(item, together)).collect();
-        let replies = self.run(calls, bytes, Urgency::Normal).await;
+        let mut replies = self.run(calls, bytes, Urgency::Normal).await;
+        for (reply, item) in replies.iter_mut().zip(keyed) {
+            if let (Err(Rejection::Elsewhere { partition }), Some(item)) = (&reply, item) {
+                let call = self.submit_call_in(item, *partition);
+                *reply = only(self.run(vec![call], 0, Urgency::Normal).await);
+            }
+        }
         replies.into_iter().map(|reply| expect_reply!(reply, Reply::Submitted(submitted) => submitted)).collect()
     }
 
     fn submit_call(&self, submission: Submission, together: PartitionId) -> Result<Call, Rejection> {
         let partition = place::of_submission(&self.shared, &self.principal.namespace, &submission, together)?;
+        self.submit_call_in(submission, partition)
+    }
+
+    fn submit_call_in(&self, submission: Submission, partition: PartitionId) -> Result<Call, Rejection> {
         let id = ExecutionId::new(partition, self.shared.fresh_uuid());
         let request_id = submission.request_id.clone();
         let command = Command::Submit(Box::new(submission.command(id, &self.shared.config.policy)?));

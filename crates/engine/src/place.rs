@@ -3,7 +3,7 @@
 use crate::engine::Shared;
 use crate::request::Submission;
 use weft_core::command::{Call, Command};
-use weft_core::digest::digest;
+use weft_core::digest;
 use weft_core::error::Rejection;
 use weft_core::{ExecutionId, PartitionId};
 
@@ -19,7 +19,7 @@ pub fn of_submission(
     }
     let key = [&submission.idempotency_key, &submission.concurrency_key, &submission.request_id];
     Ok(match key.into_iter().flatten().next() {
-        Some(key) => by_hash(shared, &[namespace.as_bytes(), key]),
+        Some(key) => PartitionId((digest::place(namespace, key) % shared.partitions.len() as u64) as u16),
         None => otherwise,
     })
 }
@@ -30,12 +30,6 @@ pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection>
         return Err(Rejection::InvalidId { expected: "x" });
     }
     Ok(partition)
-}
-
-fn by_hash(shared: &Shared, parts: &[&[u8]]) -> PartitionId {
-    let digest = digest(parts);
-    let number = u64::from_be_bytes(digest[..8].try_into().expect("place: a digest has 32 bytes"));
-    PartitionId((number % shared.partitions.len() as u64) as u16)
 }
 
 /// The partition of the record that a command is about.

@@ -3,12 +3,15 @@
 //! A store keeps records, index entries and a feed per partition, applies a commit whole or not at all, and says
 //! whether it did. It knows nothing about leases or retries: no rule of the product is behind this seam.
 
+pub mod admin;
 pub mod conformance;
 pub mod differential;
 pub mod faulty;
 pub mod memory;
 pub mod merge;
+pub mod transfer;
 
+pub use admin::{Durability, Finding, Floor, Level, Severity};
 pub use faulty::Faulty;
 pub use memory::MemoryStore;
 
@@ -66,8 +69,7 @@ pub struct Description {
     /// The size at which the engine closes a batch.
     pub batch_records: usize,
     pub batch_bytes: usize,
-    /// What an acknowledged commit survives, as a sentence.
-    pub durability: String,
+    pub durability: Durability,
 }
 
 /// What `read` found.

@@ -75,7 +75,9 @@ const FINE_IN_EXAMPLES: &[&str] = &["reqwest"];
 /// Crates that are in the graph in more than one version, and why nothing can be done about it here.
 const DOUBLED: &[(&str, &str)] = &[
     ("embedded-io", "postcard names both for features that are off: in the lock file, never compiled"),
+    ("fallible-iterator", "tokio-postgres is on 0.2, rusqlite is on 0.3; a trait and its adapters, small twice"),
     ("syn", "zerocopy-derive is on 2, all other derives are on 3; only builds carry both"),
+    ("wasi", "below tokio and below tokio-postgres, for WebAssembly only: in the lock file, never compiled"),
 ];
 
 pub fn check(graph: &Graph, tree: &Tree) -> Vec<Finding> {

@@ -2,10 +2,11 @@
 //! they take. No ids are kept here, so that the memory is the engine's own.
 
 use super::ROUNDS;
-use crate::load::{self, Load, NAMESPACE};
+use crate::crew::Crew;
+use crate::load::{self, Load};
 use crate::options::Options;
 use crate::process;
-use crate::report::{Backlog, Report, rounded};
+use crate::report::{Backlog, Report, rounded, since};
 use crate::target::{Bed, Target};
 use crate::verify::{self, Seen};
 use crate::watch::Watch;
@@ -13,7 +14,6 @@ use anyhow::{Result, ensure};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_core::record::execution::PublicState;
-use weft_engine::Client;
 
 const SMALL: u64 = 10_000;
 
@@ -24,7 +24,7 @@ const SLICES: u64 = 4;
 /// One of the two queues.
 struct Side {
     bed: Bed,
-    client: Client,
+    crew: Crew,
     seen: Arc<Seen>,
     queued: u64,
     submitted: u64,
@@ -35,20 +35,20 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     let n = options.n.unwrap_or(1_000_000);
     let load = Load::new(options.payload(), options.workers(), watch);
     let cpu_before = process::cpu_s();
-    let mut large = Side::fill(target, &load, n).await?;
+    let mut large = Side::fill(target, options.nodes(), &load, n).await?;
     let filled_mb = process::rss_mb();
-    let before = large.bed.engine.stats();
+    let before = large.bed.stats();
     large.round(&load).await?;
     // The small queue is opened only now, so that this is the memory of the large one alone.
     let worked_mb = process::rss_mb();
     let rss_peak_mb = process::rss_peak_mb().map(rounded);
-    let mut small = Side::fill(target, &load, SMALL).await?;
+    let mut small = Side::fill(target, options.nodes(), &load, SMALL).await?;
     small.round(&load).await?;
     for _ in 1..ROUNDS {
         large.round(&load).await?;
         small.round(&load).await?;
     }
-    let stats = large.bed.engine.stats().since(before);
+    let stats = since(large.bed.stats(), &before);
     let (large_per_s, small_per_s) = (large.check(&load).await?, small.check(&load).await?);
 
     let mut report = Report::new("backlog", target);
@@ -64,19 +64,19 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
         ratio: rounded(large_per_s / small_per_s),
         rss_peak_mb,
     });
-    report.count(stats);
+    report.count(&stats);
     Ok(report)
 }
 
 impl Side {
-    async fn fill(target: &impl Target, load: &Load, queued: u64) -> Result<Self> {
-        let bed = target.open().await?;
-        let client = bed.engine.client(NAMESPACE)?;
+    async fn fill(target: &impl Target, nodes: usize, load: &Load, queued: u64) -> Result<Self> {
+        let bed = target.open(nodes).await?;
+        let crew = bed.crew()?;
         load.watch.begin(&format!("queueing {queued}"), queued);
-        load::submit(&client, load, 0..queued, false).await?;
+        load::submit(&crew, load, 0..queued, false).await?;
         load.watch.end();
         let seen = Seen::new(queued + ROUNDS as u64 * SLICES * SLICE);
-        Ok(Self { bed, client, seen, queued, submitted: queued, best_per_s: 0.0 })
+        Ok(Self { bed, crew, seen, queued, submitted: queued, best_per_s: 0.0 })
     }
 
     /// Claims and completes some slices, with the queue filled up again before each; only the draining counts.
@@ -84,9 +84,9 @@ impl Side {
         let mut spent = Duration::ZERO;
         load.watch.begin(&format!("draining with {} queued", self.queued), 2 * SLICES * SLICE);
         for _ in 0..SLICES {
-            spent += load::drain(&self.client, load, SLICE, &self.seen).await?;
+            spent += load::drain(&self.crew, load, SLICE, &self.seen).await?;
             let next = self.submitted + SLICE;
-            load::submit(&self.client, load, self.submitted..next, false).await?;
+            load::submit(&self.crew, load, self.submitted..next, false).await?;
             self.submitted = next;
         }
         load.watch.end();
@@ -101,9 +101,9 @@ impl Side {
         let expected = ROUNDS as u64 * SLICES * SLICE;
         ensure!(drained == expected, "check failed: workers got {drained} executions of {expected}");
         let left = self.submitted - drained;
-        verify::counts(&self.client, &[(PublicState::Completed, drained), (PublicState::Waiting, left)]).await?;
+        verify::counts(self.crew.first(), &[(PublicState::Completed, drained), (PublicState::Waiting, left)]).await?;
         load.watch.end();
-        self.bed.close().await;
+        self.bed.close().await?;
         Ok(self.best_per_s)
     }
 }

@@ -8,13 +8,13 @@ use crate::target::Target;
 use crate::watch::Watch;
 use anyhow::Result;
 
-pub fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> Result<Report> {
+pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> Result<Report> {
     let (n, payload) = (options.n.unwrap_or(20_000), options.payload());
     let cpu_before = process::cpu_s();
     let (mut best, mut commit_ms) = (0f64, f64::INFINITY);
     for _ in 0..ROUNDS {
         watch.begin("floor", 0);
-        let floor = target.floor(n, payload)?;
+        let floor = target.floor(n, payload).await?;
         (best, commit_ms) = (best.max(floor.per_s), commit_ms.min(floor.commit_ms));
         watch.end();
     }

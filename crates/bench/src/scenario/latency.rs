@@ -1,10 +1,10 @@
 //! `latency`: one execution at a time on an idle engine, from the call of submit until its completion is acknowledged.
 //! A worker waits in claim all the time, so that a submission is handed over in its own commit.
 
-use crate::load::{Load, NAMESPACE};
+use crate::load::Load;
 use crate::options::Options;
 use crate::process;
-use crate::report::{Report, quantile, rounded};
+use crate::report::{Report, quantile, rounded, since};
 use crate::target::Target;
 use crate::verify::{self, Seen, result_of};
 use crate::watch::{Silent, Watch};
@@ -32,16 +32,16 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     let rounds = options.n.unwrap_or(300);
     let load = Load::new(options.payload(), 1, Arc::new(Silent));
     let cpu_before = process::cpu_s();
-    let bed = target.open().await?;
-    let client = bed.engine.client(NAMESPACE)?;
+    let bed = target.open(1).await?;
+    let client = bed.crew()?.first().clone();
     let seen = Seen::new(rounds);
     let (done, mut worked) = mpsc::unbounded_channel();
     let worker = tokio::spawn(work(client.clone(), seen.clone(), rounds, done));
-    let before = bed.engine.stats();
+    let before = bed.stats();
     let (mut times_ms, mut floor_ms, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     watch.begin("latency", rounds);
     for from in (0..rounds).step_by(BLOCK as usize) {
-        floor_ms.push(target.floor(0, load.payload)?.commit_ms);
+        floor_ms.push(target.floor(0, load.payload).await?.commit_ms);
         let numbers = from..rounds.min(from + BLOCK);
         watch.advance(numbers.end - numbers.start);
         // On a task of its own, as in a service: the thread that drives the runtime is not part of the measurement.
@@ -58,10 +58,10 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
         }
     }
     watch.end();
-    let stats = bed.engine.stats().since(before);
+    let stats = since(bed.stats(), &before);
     verify::counts(&client, &[(PublicState::Completed, rounds)]).await?;
     verify::results(&client, ids).await?;
-    bed.close().await;
+    bed.close().await?;
 
     times_ms.sort_by(f64::total_cmp);
     floor_ms.sort_by(f64::total_cmp);
@@ -76,7 +76,7 @@ pub async fn run(target: &impl Target, options: &Options, watch: &dyn Watch) -> 
     report.floor_commit_ms = Some(rounded(floor_commit_ms));
     report.ratio_to_floor = Some(rounded(p50_ms / floor_commit_ms));
     report.cpu_s = cpu_before.zip(process::cpu_s()).map(|(before, after)| rounded(after - before));
-    report.count(stats);
+    report.count(&stats);
     Ok(report)
 }
 

@@ -2,10 +2,11 @@
 //! completion; then submit alone and drain alone on a store of their own. The floor is measured in turn with it.
 
 use super::ROUNDS;
-use crate::load::{self, Load, NAMESPACE};
+use crate::crew::Crew;
+use crate::load::{self, Load};
 use crate::options::Options;
 use crate::process;
-use crate::report::{Report, rounded};
+use crate::report::{Report, rounded, since};
 use crate::target::Target;
 use crate::verify::{self, Seen};
 use crate::watch::Watch;
@@ -21,7 +22,7 @@ struct Best {
     floor_commit_ms: f64,
     whole_per_s: f64,
     /// Of the run that `whole_per_s` is of.
-    stats: Stats,
+    stats: Vec<Stats>,
     submit_per_s: f64,
     drain_per_s: f64,
 }
@@ -34,18 +35,18 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
         floor_per_s: 0.0,
         floor_commit_ms: f64::INFINITY,
         whole_per_s: 0.0,
-        stats: Stats::default(),
+        stats: Vec::new(),
         submit_per_s: 0.0,
         drain_per_s: 0.0,
     };
     for _ in 0..ROUNDS {
         watch.begin("floor", 0);
-        let floor = target.floor(n, load.payload)?;
+        let floor = target.floor(n, load.payload).await?;
         best.floor_per_s = best.floor_per_s.max(floor.per_s);
         best.floor_commit_ms = best.floor_commit_ms.min(floor.commit_ms);
         watch.end();
-        whole(target, &load, n, &mut best).await?;
-        halves(target, &load, n, &mut best).await?;
+        whole(target, options.nodes(), &load, n, &mut best).await?;
+        halves(target, options.nodes(), &load, n, &mut best).await?;
     }
     let mut report = Report::new("lifecycle", target);
     report.n = Some(n);
@@ -57,56 +58,54 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     report.floor_commit_ms = Some(rounded(best.floor_commit_ms));
     report.ratio_to_floor = Some(rounded(best.whole_per_s / best.floor_per_s));
     report.cpu_s = cpu_before.zip(process::cpu_s()).map(|(before, after)| rounded(after - before));
-    report.count(best.stats);
+    report.count(&best.stats);
     Ok(report)
 }
 
 /// Producers and workers at once.
-async fn whole(target: &impl Target, load: &Load, n: u64, best: &mut Best) -> Result<()> {
-    let bed = target.open().await?;
-    let client = bed.engine.client(NAMESPACE)?;
+async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64, best: &mut Best) -> Result<()> {
+    let bed = target.open(nodes).await?;
+    let crew = bed.crew()?;
     let seen = Seen::new(n);
     // Every execution is counted when it is submitted and again when it is completed.
     load.watch.begin("lifecycle", 2 * n);
-    let before = bed.engine.stats();
-    let (elapsed, ids) = load::lifecycle(&client, load, n, &seen).await?;
-    let stats = bed.engine.stats().since(before);
+    let before = bed.stats();
+    let (elapsed, ids) = load::lifecycle(&crew, load, n, &seen).await?;
+    let stats = since(bed.stats(), &before);
     load.watch.end();
     let per_s = rate(n, elapsed);
     if per_s > best.whole_per_s {
         (best.whole_per_s, best.stats) = (per_s, stats);
     }
-    check(&client, load, n, &seen, ids).await?;
-    bed.close().await;
-    Ok(())
+    check(&crew, load, n, &seen, ids).await?;
+    bed.close().await
 }
 
 /// Submit alone, then drain alone.
-async fn halves(target: &impl Target, load: &Load, n: u64, best: &mut Best) -> Result<()> {
-    let bed = target.open().await?;
-    let client = bed.engine.client(NAMESPACE)?;
+async fn halves(target: &impl Target, nodes: usize, load: &Load, n: u64, best: &mut Best) -> Result<()> {
+    let bed = target.open(nodes).await?;
+    let crew = bed.crew()?;
     let seen = Seen::new(n);
     load.watch.begin("submit only", n);
     let begun = Instant::now();
-    let ids = load::submit(&client, load, 0..n, true).await?;
+    let ids = load::submit(&crew, load, 0..n, true).await?;
     best.submit_per_s = best.submit_per_s.max(rate(n, begun.elapsed()));
     load.watch.end();
-    verify::counts(&client, &[(PublicState::Waiting, n)]).await?;
+    verify::counts(crew.first(), &[(PublicState::Waiting, n)]).await?;
     load.watch.begin("drain only", n);
-    let elapsed = load::drain(&client, load, n, &seen).await?;
+    let elapsed = load::drain(&crew, load, n, &seen).await?;
     best.drain_per_s = best.drain_per_s.max(rate(n, elapsed));
     load.watch.end();
-    check(&client, load, n, &seen, ids).await?;
-    bed.close().await;
-    Ok(())
+    check(&crew, load, n, &seen, ids).await?;
+    bed.close().await
 }
 
-async fn check(client: &weft_engine::Client, load: &Load, n: u64, seen: &Seen, ids: load::Ids) -> Result<()> {
+async fn check(crew: &Crew, load: &Load, n: u64, seen: &Seen, ids: load::Ids) -> Result<()> {
     load.watch.begin("checking", 0);
     anyhow::ensure!(seen.count() == n, "check failed: workers got {} executions of {n}", seen.count());
     anyhow::ensure!(ids.len() as u64 == n, "check failed: {} submissions were acknowledged of {n}", ids.len());
-    verify::counts(client, &[(PublicState::Completed, n)]).await?;
-    verify::results(client, ids).await?;
+    verify::counts(crew.first(), &[(PublicState::Completed, n)]).await?;
+    verify::results(crew.first(), ids).await?;
     load.watch.end();
     Ok(())
 }

@@ -43,9 +43,9 @@ impl Scenario {
     pub const fn options(self) -> &'static [&'static str] {
         match self {
             Scenario::Floor => &["--n", "--payload"],
-            Scenario::Lifecycle | Scenario::Backlog => &["--n", "--workers", "--payload"],
+            Scenario::Lifecycle | Scenario::Backlog => &["--n", "--workers", "--payload", "--nodes"],
             Scenario::Latency => &["--n", "--payload"],
-            Scenario::Idle => &["--seconds"],
+            Scenario::Idle => &["--seconds", "--nodes"],
         }
     }
 
@@ -63,7 +63,7 @@ impl Scenario {
 pub async fn run(scenario: Scenario, target: &impl Target, options: &Options, watch: Arc<dyn Watch>) -> Result<Report> {
     options.check(scenario)?;
     match scenario {
-        Scenario::Floor => floor::run(target, options, &*watch),
+        Scenario::Floor => floor::run(target, options, &*watch).await,
         Scenario::Lifecycle => lifecycle::run(target, options, watch).await,
         Scenario::Latency => latency::run(target, options, &*watch).await,
         Scenario::Backlog => backlog::run(target, options, watch).await,

@@ -1,9 +1,12 @@
-//! `weft bench`: runs the measured workloads on a store of this machine and prints the figures.
+//! `weft bench`: runs the measured workloads on a store and prints the figures.
 
+mod file;
+mod server;
 mod target;
 
+use crate::End;
+use crate::store::{self, Address};
 use crate::terminal::{self, Bars, Colour, Table, draws_progress};
-use crate::{End, store};
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -11,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use target::SqliteTarget;
+use target::Place;
 use weft_bench::{Options, Report, Scenario, Silent, Watch, page};
 
 /// Measure the engine against what its store can do at best
@@ -22,10 +25,14 @@ pub struct Args {
     #[arg(value_enum)]
     scenario: Choice,
 
-    /// `sqlite://PATH` of a file that does not exist; the runs use files beside it and remove them [default: a temporary
-    /// folder]
+    /// Address of a store; the runs use fresh files beside it, or a schema or prefix of their own on its server, and
+    /// remove them [default: SQLite in a temporary folder]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+
+    /// Engines on the same store, each with its own connections [default: 1]
+    #[arg(long, value_name = "K")]
+    nodes: Option<usize>,
 
     /// Executions, or rounds of `latency` [default: 20000; latency 300, backlog 1000000]
     #[arg(long, value_name = "N")]
@@ -82,21 +89,26 @@ impl Choice {
 }
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let options = Options { n: args.n, workers: args.workers, payload: args.payload, seconds: args.seconds };
-    check(&args, &options);
-    let target = SqliteTarget::new(args.store.as_deref())?;
+    let options =
+        Options { n: args.n, workers: args.workers, payload: args.payload, seconds: args.seconds, nodes: args.nodes };
+    let address = args.store.as_deref().map(Address::parse).transpose()?;
+    check(&args, &options, address.as_ref());
     if let Some(dir) = &args.report {
         fs::create_dir_all(dir).with_context(|| format!("cannot create the folder `{}`", dir.display()))?;
     }
     let watch: Arc<dyn Watch> = if draws_progress() { Arc::new(Bars::new(colour)) } else { Arc::new(Silent) };
     let measured = store::runtime()?.block_on(async {
-        tokio::select! {
+        let target = Place::open(address).await?;
+        let measured = tokio::select! {
             reports = measure(args.scenario, &target, &options, watch) => reports.map(Some),
             _ = tokio::signal::ctrl_c() => Ok(None),
-        }
+        };
+        // Whatever happened: nothing of a measurement stays behind.
+        target.clean().await;
+        measured
     })?;
     let Some(reports) = measured else {
-        terminal::say("interrupted; the files of this run are removed");
+        terminal::say("interrupted; what this run had made is removed");
         return Ok(End::Interrupted);
     };
     match (args.json, reports.as_slice()) {
@@ -118,11 +130,15 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
 }
 
 /// Misuse is answered like any other wrong flag, before anything is measured.
-fn check(args: &Args, options: &Options) {
+fn check(args: &Args, options: &Options, address: Option<&Address>) {
+    let one_process = matches!(address, None | Some(Address::Sqlite { .. }));
     let problem = match args.scenario {
+        _ if one_process && options.nodes.is_some_and(|nodes| nodes > 1) => {
+            Some("`--nodes` needs a store on a server: one process at a time has a SQLite file open".to_owned())
+        }
         Choice::All => {
             let set = options.n.is_some() || options.workers.is_some() || options.payload.is_some();
-            (set || options.seconds.is_some())
+            (set || options.seconds.is_some() || options.nodes.is_some())
                 .then(|| "`all` takes every scenario with its defaults; set options on one scenario".to_owned())
         }
         one => {
@@ -136,12 +152,7 @@ fn check(args: &Args, options: &Options) {
     }
 }
 
-async fn measure(
-    choice: Choice,
-    target: &SqliteTarget,
-    options: &Options,
-    watch: Arc<dyn Watch>,
-) -> Result<Vec<Report>> {
+async fn measure(choice: Choice, target: &Place, options: &Options, watch: Arc<dyn Watch>) -> Result<Vec<Report>> {
     let mut reports = Vec::new();
     for scenario in choice.scenarios() {
         let report = weft_bench::run(*scenario, target, options, watch.clone()).await;

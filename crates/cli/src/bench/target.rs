@@ -1,69 +1,59 @@
-//! The SQLite store as a target of measurements: a fresh file for every run, removed after it.
+//! Where measurements take place: in fresh files, or on a server under names of their own.
 
-use crate::store::FILE;
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
+use super::file::FileTarget;
+use super::server::ServerTarget;
+use crate::store::Address;
+use anyhow::Result;
 use weft_bench::{Bed, Floor, Target};
-use weft_engine::{Config, Engine};
-use weft_store::Store;
-use weft_store_sqlite::{Options, SqliteStore, floor};
 
 /// Executions per transaction of the floor.
-const FLOOR_BATCH: usize = 128;
+pub const FLOOR_BATCH: usize = 128;
 
-pub struct SqliteTarget {
-    /// Holds a folder for every run, and goes away with all of them.
-    folder: TempDir,
-    durability: String,
+pub enum Place {
+    File(FileTarget),
+    Server(ServerTarget),
 }
 
-impl SqliteTarget {
-    /// Takes a temporary folder, or one beside the file that `url` names. That file must not exist: a measurement never
-    /// comes near anybody's data.
-    pub fn new(url: Option<&str>) -> Result<Self> {
-        let folder = match url {
-            None => TempDir::with_prefix("weft-bench-").context("cannot create a temporary folder")?,
-            Some(url) => beside(&Options::from_url(url)?.path)?,
-        };
-        let probe = SqliteStore::open(Options::new(folder.path().join("probe").join(FILE)))?;
-        Ok(Self { durability: probe.describe().durability, folder })
+impl Place {
+    pub async fn open(address: Option<Address>) -> Result<Self> {
+        Ok(match address {
+            None => Place::File(FileTarget::new(None)?),
+            Some(Address::Sqlite { path, .. }) => Place::File(FileTarget::new(Some(&path))?),
+            Some(server) => Place::Server(ServerTarget::new(server).await?),
+        })
     }
 
-    fn fresh(&self) -> Result<TempDir> {
-        TempDir::new_in(self.folder.path()).context("could not create the folder of a run")
+    /// Removes what is left. Files go by themselves.
+    pub async fn clean(&self) {
+        if let Place::Server(target) = self {
+            target.clean().await;
+        }
     }
 }
 
-fn beside(path: &Path) -> Result<TempDir> {
-    if path.exists() {
-        bail!("cannot use `{}`: it exists, and a measurement takes only fresh files", path.display());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
-    TempDir::with_prefix_in("weft-bench-", &parent)
-        .with_context(|| format!("cannot create a folder in `{}`", parent.display()))
+macro_rules! each {
+    ($place:expr, $target:ident => $call:expr) => {
+        match $place {
+            Place::File($target) => $call,
+            Place::Server($target) => $call,
+        }
+    };
 }
 
-impl Target for SqliteTarget {
+impl Target for Place {
     fn store(&self) -> String {
-        "sqlite".to_owned()
+        each!(self, target => target.store())
     }
 
     fn durability(&self) -> String {
-        self.durability.clone()
+        each!(self, target => target.durability())
     }
 
-    async fn open(&self) -> Result<Bed> {
-        let place = self.fresh()?;
-        let store = SqliteStore::open(Options::new(place.path().join(FILE)))?;
-        Ok(Bed::new(Engine::open(store, Config::default()).await?, place))
+    async fn open(&self, nodes: usize) -> Result<Bed> {
+        each!(self, target => target.open(nodes).await)
     }
 
-    fn floor(&self, n: u64, payload: usize) -> Result<Floor> {
-        let place = self.fresh()?;
-        let floor = floor::floor(&place.path().join(FILE), n as usize, FLOOR_BATCH, payload);
-        let floor = floor.context("could not measure the floor")?;
-        Ok(Floor { per_s: floor.lifecycles_per_s, commit_ms: floor.commit_ms })
+    async fn floor(&self, n: u64, payload: usize) -> Result<Floor> {
+        each!(self, target => target.floor(n, payload).await)
     }
 }

@@ -8,12 +8,13 @@ mod summary;
 mod view;
 mod workers;
 
+use crate::End;
+use crate::store::{self, Address, AnyStore};
 use crate::terminal::{self, Colour};
-use crate::{End, store};
 use anyhow::{Context, Result, bail};
 use board::{Board, Note};
 use plan::{Kind, Plan};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -27,7 +28,11 @@ use weft_engine::{Client, Config, Engine, ListFilter};
 #[derive(clap::Args)]
 #[command(before_help = "example: weft demo")]
 pub struct Args {
-    /// Folder for the store; it is kept [default: a temporary folder]
+    /// Address of the store to use; what the demo does stays there [default: SQLite in a temporary folder]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "keep"])]
+    store: Option<String>,
+
+    /// Folder for a SQLite store; it is kept
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
@@ -52,10 +57,14 @@ const DRAW_EVERY: Duration = Duration::from_millis(80);
 enum Place {
     Kept(PathBuf),
     Temporary(TempDir),
+    Named(Address),
 }
 
 impl Place {
     fn choose(args: &Args) -> Result<Self> {
+        if let Some(url) = &args.store {
+            return Ok(Place::Named(Address::parse(url)?));
+        }
         if let Some(dir) = &args.dir {
             return Ok(Place::Kept(dir.clone()));
         }
@@ -63,10 +72,20 @@ impl Place {
         Ok(if args.keep { Place::Kept(dir.keep()) } else { Place::Temporary(dir) })
     }
 
-    fn path(&self) -> &Path {
+    async fn open(&self) -> Result<AnyStore> {
         match self {
-            Place::Kept(path) => path,
-            Place::Temporary(dir) => dir.path(),
+            Place::Kept(path) => store::open_dir(path),
+            Place::Temporary(dir) => store::open_dir(dir.path()),
+            Place::Named(address) => address.open().await,
+        }
+    }
+
+    /// Where the data is, as people find it.
+    fn name(&self) -> String {
+        match self {
+            Place::Kept(path) => path.join(store::FILE).display().to_string(),
+            Place::Temporary(dir) => dir.path().join(store::FILE).display().to_string(),
+            Place::Named(address) => address.to_string(),
         }
     }
 }
@@ -74,13 +93,14 @@ impl Place {
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let place = Place::choose(&args)?;
     store::runtime()?.block_on(async {
-        let engine = Engine::open(store::open_dir(place.path())?, Config::default()).await?;
+        let engine = Engine::open(place.open().await?, Config::default()).await?;
         terminal::say(&format!(
-            "{} executions of {} kinds, {} workers, a SQLite store with fsync in {}",
+            "{} executions of {} kinds, {} workers, on {}, durability {}",
             args.executions,
             Kind::ALL.len(),
             plan::WORKERS + 3,
-            place.path().display()
+            place.name(),
+            engine.describe().durability.level.name()
         ));
         let shown = show(&engine, Plan::new(args.executions), &place, colour);
         let ended = tokio::select! {
@@ -90,8 +110,8 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         engine.shutdown().await;
         if let Ok(End::Interrupted) = ended {
             let kept = match &place {
-                Place::Kept(path) => format!("its data is kept in {}", path.display()),
                 Place::Temporary(_) => "its data is removed".to_owned(),
+                kept => format!("its data is kept in {}", kept.name()),
             };
             terminal::say(&format!("\ninterrupted: the engine has stopped cleanly, {kept}"));
         }
@@ -121,7 +141,7 @@ async fn show(engine: &Engine, plan: Plan, place: &Place, colour: Colour) -> Res
     terminal::put(&summary.context("the demo did not end as it should")?.render(colour.out))?;
     let transitions = stats.commands;
     terminal::put(&format!(
-        "\n{} executions in {}: {} transitions in {} commits, {:.1} to an fsync; more share one when it is busier",
+        "\n{} executions in {}: {} transitions in {} commits, {:.1} to a commit; more share one when it is busier",
         executions.len(),
         terminal::readable_time(elapsed),
         readable(transitions as f64),
@@ -178,7 +198,7 @@ async fn tally(client: &Client) -> Result<Tally> {
 
 fn say_what_next(place: &Place, colour: Colour) {
     match place {
-        Place::Kept(path) => terminal::say(&format!("\nthe data is in {}", path.join(store::FILE).display())),
+        Place::Kept(_) | Place::Named(_) => terminal::say(&format!("\nthe data is in {}", place.name())),
         Place::Temporary(_) => terminal::say("\nthe data is removed; `weft demo --keep` leaves it there to look at"),
     }
     let next = [

@@ -1,4 +1,5 @@
-use crate::process::{stdout, text, weft};
+use crate::places;
+use crate::process::{self, Running, stdout, text, weft};
 use serde_json::Value;
 
 const FIELDS: [&str; 25] = [
@@ -36,7 +37,6 @@ fn measure(args: &[&str]) -> Value {
     let places: Vec<usize> = FIELDS.iter().map(|field| printed.find(&format!("\"{field}\":")).expect(field)).collect();
     assert!(places.is_sorted(), "{printed}");
     assert_eq!(json["checks"], "ok");
-    assert_eq!(json["store"], "sqlite");
     json
 }
 
@@ -121,9 +121,50 @@ fn a_chosen_place_is_left_as_it_was() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+/// One node that does nothing, and two nodes that do everything, on a store of a server.
+fn measure_server(name: &str, url: &str) {
+    let on = |args: &[&str]| measure(&[args, &["--store", url]].concat());
+    // A node says every three seconds that it lives.
+    let idle = on(&["idle", "--seconds", "4"]);
+    positive(&idle, &["store_calls_per_s", "commits"]);
+    assert_eq!((&idle["store"], &idle["nodes"]), (&name.into(), &1.into()));
+    assert!(idle["durability"].as_str().unwrap().starts_with("local: "), "{idle}");
+    let two = on(&["lifecycle", "--n", "400", "--workers", "4", "--nodes", "2"]);
+    let measured = ["throughput_per_s", "submit_per_s", "drain_per_s", "floor_per_s", "floor_commit_ms"];
+    positive(&two, &measured);
+    positive(&two, &["ratio_to_floor", "commits", "batch_mean", "store_calls", "store_bytes_written"]);
+    assert!(two["conflicts"].is_number() && two["nodes"] == 2, "{two}");
+}
+
 #[test]
-fn another_kind_of_store_is_refused_by_name() {
-    let output = weft(&["bench", "floor", "--store", "postgres://localhost/x"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("sqlite://PATH"), "{}", text(&output.stderr));
+fn p_14_postgresql_is_measured_and_nothing_is_left_there() {
+    measure_server("postgres", &places::postgres(""));
+    assert_eq!(places::schemas("weft_bench_"), Vec::<String>::new());
+}
+
+#[test]
+fn p_14_valkey_is_measured_and_nothing_is_left_there() {
+    measure_server("valkey", &places::valkey(""));
+    assert_eq!(places::keys("weft_bench_"), 0);
+}
+
+#[test]
+fn an_interrupted_measurement_leaves_nothing_behind() {
+    // A server of its own: other measurements would be in the way of looking for what is left.
+    let server = weft_servers::Valkey::start(&[]).unwrap();
+    let mut bench = Running::err(&["bench", "idle", "--seconds", "60", "--store", &server.url()]);
+    let deadline = std::time::Instant::now() + process::PATIENCE;
+    let keys = || match server.command(&["KEYS", "weft_bench_*"]).unwrap() {
+        weft_servers::Reply::Array(keys) => keys.len(),
+        other => panic!("{other:?}"),
+    };
+    while keys() < 100 {
+        assert!(std::time::Instant::now() < deadline, "the measurement has begun");
+        std::thread::yield_now();
+    }
+    let killed = std::process::Command::new("kill").args(["-INT", &bench.child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    bench.wait_for("the farewell", |line| line.contains("interrupted; what this run had made is removed"));
+    assert_eq!(bench.child.wait().unwrap().code(), Some(130));
+    assert_eq!(keys(), 0);
 }

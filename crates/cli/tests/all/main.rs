@@ -4,7 +4,11 @@
 
 mod bench;
 mod demo;
+mod faults;
 mod kill;
+mod places;
 mod process;
 mod sim;
+mod stores;
+mod transfer;
 mod usage;

@@ -1,6 +1,8 @@
 //! Running the binary, and waiting for what it prints.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -33,6 +35,7 @@ pub fn stdout(output: &Output) -> String {
 pub struct Running {
     pub child: Child,
     lines: Receiver<String>,
+    log: Option<PathBuf>,
 }
 
 impl Running {
@@ -40,14 +43,22 @@ impl Running {
     pub fn out(args: &[&str]) -> Self {
         let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = follow(child.stdout.take().unwrap());
-        Self { child, lines }
+        Self { child, lines, log: None }
+    }
+
+    /// Follows what it prints to stdout; what it says goes to a file, which is shown if a line does not come.
+    pub fn out_logged(args: &[&str], log: &Path) -> Self {
+        let file = File::create(log).unwrap();
+        let mut child = command(args).stdout(Stdio::piped()).stderr(file).spawn().unwrap();
+        let lines = follow(child.stdout.take().unwrap());
+        Self { child, lines, log: Some(log.to_owned()) }
     }
 
     /// Follows what it prints to stderr.
     pub fn err(args: &[&str]) -> Self {
         let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = follow(child.stderr.take().unwrap());
-        Self { child, lines }
+        Self { child, lines, log: None }
     }
 
     /// Waits for a line that `wanted` accepts; fails loudly if none comes.
@@ -56,9 +67,27 @@ impl Running {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) if wanted(&line) => return line,
                 Ok(_) => {}
-                Err(error) => panic!("no line with {what}: {error}"),
+                Err(error) => panic!("no line with {what}: {error}\n{}", self.said()),
             }
         }
+    }
+
+    /// Lets go of the lines that have come so far.
+    pub fn forget_lines(&self) {
+        while self.lines.try_recv().is_ok() {}
+    }
+
+    /// Waits until it has ended by itself, which must have gone well.
+    pub fn end_well(mut self) {
+        let ended = self.child.wait().unwrap();
+        assert!(ended.success(), "{ended}");
+    }
+
+    /// The last lines of its log.
+    fn said(&self) -> String {
+        let text = self.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
     /// Ends it with SIGKILL.

@@ -208,7 +208,9 @@ impl Partition {
             }
             Outcome::NotApplied { retry_after_ms, source } => {
                 self.node.counters.not_applied.add(1);
-                tracing::error!(partition = %self.id, error = %source, "the store took no commit; callers are told busy");
+                if let Some(times) = self.complaints.voice(self.node.runtime.clock()) {
+                    tracing::error!(partition = %self.id, error = %source, times, "the store took no commit; callers are told busy");
+                }
                 if flying.raise {
                     self.loss.put_off(self.node.runtime.clock(), retry_after_ms);
                 }
@@ -251,7 +253,9 @@ impl Partition {
                 self.run_again(flying);
             }
             Err(error) => {
-                tracing::warn!(partition = %self.id, commit = %flying.id, %error, "could not learn the outcome");
+                if let Some(times) = self.complaints.voice(self.node.runtime.clock()) {
+                    tracing::warn!(partition = %self.id, commit = %flying.id, %error, times, "could not learn the outcome");
+                }
                 if let Some(unknown) = &mut flying.unknown {
                     unknown.delay_ms = (unknown.delay_ms * 2).min(RESOLVE_MAX_MS);
                     self.effects.push(Effect::Resolve { id: flying.id, after_ms: unknown.delay_ms });

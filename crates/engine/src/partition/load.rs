@@ -75,7 +75,9 @@ impl Partition {
                 }
             }
             Err(error) => {
-                tracing::warn!(partition = %self.id, %error, "could not load records");
+                if let Some(times) = self.complaints.voice(self.node.runtime.clock()) {
+                    tracing::warn!(partition = %self.id, %error, times, "could not load records");
+                }
                 self.refuse_stalled();
             }
         }
@@ -114,7 +116,9 @@ impl Partition {
             Ok(Some(page)) => page,
             Ok(None) => Page::default(),
             Err(error) => {
-                tracing::warn!(partition = %self.id, %error, "could not scan");
+                if let Some(times) = self.complaints.voice(self.node.runtime.clock()) {
+                    tracing::warn!(partition = %self.id, %error, times, "could not scan");
+                }
                 self.refuse_stalled();
                 self.scan_failed(tag);
                 return;

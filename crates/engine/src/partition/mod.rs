@@ -8,6 +8,7 @@ mod base;
 mod cache;
 mod claims;
 mod commit;
+mod complaints;
 mod load;
 mod loss;
 mod ready;
@@ -27,6 +28,7 @@ use base::View;
 use cache::Cache;
 use claims::Claims;
 use commit::{Flying, Open, Settled};
+use complaints::Complaints;
 use ready::Ready;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -166,6 +168,7 @@ pub struct Partition {
     flying: Option<Flying>,
     settled: Vec<Settled>,
     loss: loss::Loss,
+    complaints: Complaints,
     ready: Ready,
     claims: Claims,
     effects: Vec<Effect>,
@@ -197,6 +200,7 @@ impl Partition {
             flying: None,
             settled: Vec::new(),
             loss: loss::Loss::default(),
+            complaints: Complaints::default(),
             ready: Ready::new(node.config.window),
             claims: Claims::default(),
             effects: Vec::new(),

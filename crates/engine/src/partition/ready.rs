@@ -348,9 +348,12 @@ impl Ready {
         lane.scan = None;
     }
 
-    /// All lanes must be looked at again, windows included.
+    /// All lanes must be looked at again, windows included. That there may be something in them stays known: claims
+    /// wait that look at nothing of which they were not told.
     pub fn clear(&mut self) {
-        self.lanes.clear();
+        for lane in self.lanes.values_mut() {
+            *lane = Lane { known: Known::Stirred, pass: lane.pass, ..Lane::default() };
+        }
     }
 
     /// Scans that begin from now on see the batches up to `acked`.

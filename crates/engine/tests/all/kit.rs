@@ -70,7 +70,14 @@ impl Sleeper for Tokio {
 
 /// An engine on a memory store behind faults that begin once it is open.
 pub async fn open_faulty(faults: Faults, config: Config) -> (MemoryStore, Arc<Faulty<MemoryStore>>, Engine) {
-    let store = memory(1);
+    open_faulty_on(memory(1), faults, config).await
+}
+
+pub async fn open_faulty_on(
+    store: MemoryStore,
+    faults: Faults,
+    config: Config,
+) -> (MemoryStore, Arc<Faulty<MemoryStore>>, Engine) {
     let faulty = Arc::new(Faulty::new(Arc::new(store.clone()), Faults::default(), 7, Arc::new(Tokio)));
     let runtime = Arc::new(TokioRuntime::current());
     let engine = Engine::open_on(faulty.clone(), config, runtime).await.expect("the store opens");

@@ -7,6 +7,7 @@ use weft_core::record::execution::PublicState;
 use weft_core::{PartitionId, Time};
 use weft_engine::runtime::BoxFuture;
 use weft_engine::{Client, Completion, Config, Engine, Renewal, Runtime, Submission, TokioRuntime, registry};
+use weft_store::faulty::Faults;
 use weft_store::{MemoryStore, Store};
 
 /// A node that can be ended without a word.
@@ -221,4 +222,20 @@ async fn sr_57_an_idle_node_of_a_shared_store_makes_at_most_three_calls_a_second
     let calls = node.engine.stats().since(before);
     assert!(calls.store_calls() <= 180, "{calls:?}");
     assert!(calls.commits <= 21, "only the heartbeat is written: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_does_not_make_waiting_claims_forget_where_work_is() {
+    let faults = Faults { commit_conflict: 400, ..Faults::default() };
+    let (_store, _faulty, engine) = open_faulty_on(memory(4).shared(), faults, Config::default()).await;
+    let client = engine.client("shop").unwrap();
+    for round in 0..50 {
+        let waiting = client.clone();
+        let waiting = tokio::spawn(async move { waiting.claim(worker().wait_ms(60_000)).await });
+        pass(10).await;
+        let id = client.submit(Submission::new("mail")).await.unwrap().id;
+        let reply = within(1_000, &format!("the claim of round {round}"), waiting).await.unwrap().unwrap();
+        assert_eq!(reply.executions[0].id, id);
+        client.complete(Completion::of(&reply.executions[0])).await.unwrap();
+    }
 }

@@ -1,0 +1,133 @@
+//! `weft nodes`: who serves a store.
+
+use crate::End;
+use crate::registry::{self, Seen, State};
+use crate::store::{self, StoreArg};
+use crate::terminal::{self, Colour, Table, readable_time};
+use anyhow::Result;
+use serde::Serialize;
+use std::time::Duration;
+use weft_store::Store;
+
+/// List the nodes that serve a store
+#[derive(clap::Args)]
+#[command(before_help = "example: weft nodes")]
+pub struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+
+    /// One JSON object on stdout
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct List {
+    nodes: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    id: String,
+    name: String,
+    state: &'static str,
+    version: String,
+    started_at: u64,
+    silent_ms: u64,
+    partitions: Vec<u16>,
+}
+
+pub fn run(args: Args, colour: Colour) -> Result<End> {
+    let address = args.store.address()?;
+    let (nodes, exclusive) = store::runtime()?.block_on(async {
+        let store = address.open_existing().await?;
+        anyhow::Ok((registry::nodes(&store).await?, store.describe().exclusive))
+    })?;
+    if args.json {
+        let nodes = nodes.into_iter().map(Shown::from).collect();
+        terminal::put(&serde_json::to_string(&List { nodes })?)?;
+        return Ok(End::Done);
+    }
+    if nodes.is_empty() {
+        let why = match exclusive {
+            true => "one process at a time has it open, so it needs no registry; nobody has it now",
+            false => "no node has served it in the last day",
+        };
+        terminal::say(&format!("{address}: {why}"));
+    } else {
+        terminal::put(&table(&nodes, colour))?;
+    }
+    Ok(End::Done)
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Live => "live",
+        State::Silent => "silent",
+        State::Left => "left",
+    }
+}
+
+impl From<Seen> for Shown {
+    fn from(node: Seen) -> Self {
+        Self {
+            id: node.id,
+            name: node.name,
+            state: word(node.state),
+            version: node.version,
+            started_at: node.started_at.ms(),
+            silent_ms: node.silent_ms,
+            partitions: node.partitions,
+        }
+    }
+}
+
+fn table(nodes: &[Seen], colour: Colour) -> String {
+    let mut table = Table::left(&["node", "state", "version", "up", "heartbeat", "partitions", "id"]);
+    let time = |ms| readable_time(Duration::from_millis(ms));
+    for node in nodes {
+        let state = match node.state {
+            State::Live => colour.out.green("live"),
+            State::Silent => colour.out.yellow(&format!("silent for {}", time(node.silent_ms))),
+            State::Left => colour.out.dim("left"),
+        };
+        table.row(vec![
+            node.name.clone(),
+            state,
+            node.version.clone(),
+            time(node.up_ms),
+            format!("{} ago", time(node.silent_ms)),
+            ranges(&node.partitions),
+            node.id.clone(),
+        ]);
+    }
+    table.render(colour.out)
+}
+
+/// Numbers in order, neighbours joined: `0-3, 7`.
+fn ranges(numbers: &[u16]) -> String {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*number) => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let run = |(first, last): &(u16, u16)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    match runs.is_empty() {
+        true => "–".to_owned(),
+        false => runs.iter().map(run).collect::<Vec<_>>().join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_joined() {
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+        assert_eq!(ranges(&[]), "–");
+        assert_eq!(ranges(&[u16::MAX]), "65535");
+    }
+}

@@ -1,0 +1,94 @@
+//! The registry of nodes, read straight from a store.
+
+use crate::store::AnyStore;
+use anyhow::{Context, Result};
+use weft_core::Time;
+use weft_core::limits::NODE_TTL_MS;
+use weft_core::record::{Node, Record};
+use weft_core::schema::{Kind, PartMask};
+use weft_store::{Entry, Range, Scan, Store, Target};
+
+/// Nodes that are read at a time.
+const PAGE: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Live,
+    /// Not heard of for longer than a live node would be.
+    Silent,
+    /// It has said that it goes.
+    Left,
+}
+
+/// A node as the registry has it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub id: String,
+    pub name: String,
+    pub version: String,
+    pub state: State,
+    pub started_at: Time,
+    /// How long it has been up; for a node that is gone, until it was heard of last.
+    pub up_ms: u64,
+    /// Since the last heartbeat, by the store's clock.
+    pub silent_ms: u64,
+    pub partitions: Vec<u16>,
+}
+
+/// All nodes that are known, those that live first.
+pub async fn nodes(store: &AnyStore) -> Result<Vec<Seen>> {
+    let now = store.now().await.context("could not read the clock of the store")?;
+    let mut range = Range::default();
+    let mut nodes = Vec::new();
+    loop {
+        let scan = Scan {
+            target: Target::Records(Kind::Node),
+            ranges: vec![range.clone()],
+            limit: PAGE,
+            descending: false,
+            parts: Some(PartMask::ALL),
+        };
+        let page = store.scan(None, scan).await.context("could not read the registry")?.pop().unwrap_or_default();
+        for entry in &page.entries {
+            nodes.push(Seen::new(&node(entry)?, now));
+        }
+        match page.entries.last().filter(|_| page.more) {
+            Some(last) => range.after = Some(last.place.clone()),
+            None => break,
+        }
+    }
+    nodes.sort_by(|a, b| (a.state as u8, &a.name, a.started_at).cmp(&(b.state as u8, &b.name, b.started_at)));
+    Ok(nodes)
+}
+
+fn node(entry: &Entry) -> Result<Node> {
+    let key = entry.key().context("cannot read the registry: a key names no node")?;
+    let parts = entry.found.as_ref().map(|found| found.parts.as_slice()).unwrap_or_default();
+    match Record::decode(key, parts, PartMask::ALL).with_context(|| format!("cannot read the node {key:?}"))? {
+        Record::Node(node) => Ok(*node),
+        _ => anyhow::bail!("cannot read the registry: a record is no node"),
+    }
+}
+
+impl Seen {
+    fn new(node: &Node, now: Time) -> Self {
+        let body = &node.body;
+        let silent_ms = now.since(body.seen_at);
+        let state = match (body.left, silent_ms < NODE_TTL_MS) {
+            (true, _) => State::Left,
+            (false, true) => State::Live,
+            (false, false) => State::Silent,
+        };
+        let until = if state == State::Live { now } else { body.seen_at };
+        Self {
+            id: node.uuid.to_string(),
+            name: body.name.to_string(),
+            version: body.version.to_string(),
+            state,
+            started_at: body.started_at,
+            up_ms: until.since(body.started_at),
+            silent_ms,
+            partitions: body.claimed.clone(),
+        }
+    }
+}

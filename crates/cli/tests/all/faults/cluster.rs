@@ -1,0 +1,98 @@
+//! A Valkey Cluster whose primaries die, and whose replicas take over.
+
+use super::checker::{Loss, Verdict, check};
+use super::deployment::{Deployment, Node};
+use super::rounds;
+use crate::process::PATIENCE;
+use std::fs::OpenOptions;
+use std::io::Write;
+use weft_servers::{Cluster, Failover};
+
+/// What happens to a primary.
+#[derive(Clone, Copy)]
+enum Fault {
+    /// It is killed, and a replica is elected; later it comes back as a replica.
+    Killed,
+    /// It is paused until a replica has taken over, and resumed: for a moment it believes to be the primary still.
+    Paused,
+}
+
+fn fail_over(durability: &str, fault: Fault, allowed: Loss, rounds: u64) {
+    let cluster = Cluster::start(3, 1).unwrap();
+    let mut deployment = Deployment::valkey(&cluster.url(), "failover", durability);
+    let nodes = [deployment.start(), deployment.start()];
+    for round in 0..rounds {
+        nodes[0].go_on(50 + (round * 7919) % 300);
+        let primary = cluster.primary_of_slot(((round * 6007) % 16_384) as u16).unwrap();
+        match fault {
+            Fault::Killed => cluster.kill(primary).unwrap(),
+            Fault::Paused => cluster.node(primary).pause().unwrap(),
+        }
+        // Work goes on only when the partitions of the lost primary are back.
+        cluster.wait_replaced(primary, PATIENCE).unwrap();
+        match fault {
+            Fault::Killed => cluster.restart(primary).unwrap(),
+            Fault::Paused => cluster.node(primary).resume().unwrap(),
+        }
+        cluster.wait_ok(PATIENCE).unwrap();
+        for node in &nodes {
+            node.go_on(100);
+        }
+    }
+    nodes.into_iter().for_each(Node::kill);
+    let verdict = check(&deployment, allowed);
+    let what = match fault {
+        Fault::Killed => "killed",
+        Fault::Paused => "paused",
+    };
+    tell(&format!("{durability}, primary {what}"), rounds, &verdict);
+}
+
+#[test]
+fn rl_17_a_loss_at_level_local_is_reported() {
+    fail_over("local", Fault::Killed, Loss::IfReported, rounds(2));
+}
+
+#[test]
+fn rl_31_what_a_replaced_primary_acknowledged_at_level_local_is_reported() {
+    fail_over("local", Fault::Paused, Loss::IfReported, rounds(1));
+}
+
+#[test]
+fn rl_32_nothing_is_lost_at_level_replicated() {
+    fail_over("replicated", Fault::Killed, Loss::Never, rounds(1));
+    fail_over("replicated", Fault::Paused, Loss::Never, rounds(1));
+}
+
+/// A replica that was down while its primary went on is promoted by force: here something is lost for certain.
+#[test]
+fn rl_17_a_lagging_replica_that_is_promoted_by_force_loses_and_the_loss_is_reported() {
+    let cluster = Cluster::start(3, 1).unwrap();
+    let mut deployment = Deployment::valkey(&cluster.url(), "lagging", "local");
+    let node = deployment.start();
+    node.reach(100);
+    let primary = cluster.primary_of_slot(0).unwrap();
+    let replica = cluster.replicas_of(primary).unwrap()[0];
+    cluster.kill(replica).unwrap();
+    node.go_on(400);
+    // The primary goes before the replica comes back: what it wrote meanwhile is nowhere else.
+    cluster.kill(primary).unwrap();
+    cluster.restart(replica).unwrap();
+    cluster.promote(replica, Failover::Takeover).unwrap();
+    cluster.wait_replaced(primary, PATIENCE).unwrap();
+    node.go_on(200);
+    cluster.restart(primary).unwrap();
+    cluster.wait_ok(PATIENCE).unwrap();
+    node.kill();
+    let verdict = check(&deployment, Loss::IfReported);
+    tell("local, lagging replica promoted", 1, &verdict);
+    assert!(verdict.lost > 0 && verdict.reported > 0, "something was lost, and told: {verdict:?}");
+}
+
+/// A line for whoever fills in the table of losses; `WEFT_FAULT_REPORT` names the file.
+fn tell(what: &str, rounds: u64, verdict: &Verdict) {
+    if let Some(path) = std::env::var_os("WEFT_FAULT_REPORT") {
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{what}, {rounds} rounds: {verdict:?}").unwrap();
+    }
+}

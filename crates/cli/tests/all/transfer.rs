@@ -1,0 +1,138 @@
+//! Moving a store from kind to kind and back: everything arrives, and an engine goes on with it.
+
+use crate::places;
+use crate::process::{stdout, text, weft};
+use serde_json::Value;
+use std::path::Path;
+use weft_core::ExecutionId;
+use weft_core::record::execution::PublicState;
+use weft_engine::{Claim, Client, Completion, Config, Engine, Failing, ListFilter, Submission};
+use weft_store::Store;
+use weft_store_postgres::PostgresStore;
+use weft_store_sqlite::SqliteStore;
+use weft_store_valkey::ValkeyStore;
+
+const EXECUTIONS: u32 = 60;
+
+fn submission(number: u32) -> Submission {
+    let submission = Submission::new("count").input(number.to_be_bytes().to_vec());
+    let submission = submission.idempotency_key(format!("key-{number}"));
+    if number % 6 == 5 { submission.delay_ms(3_600_000) } else { submission }
+}
+
+async fn open(store: impl Store) -> (Engine, Client) {
+    let engine = Engine::open(store, Config::default()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    (engine, client)
+}
+
+/// Executions of which some are done, some failed, some wait and some are delayed.
+async fn fill(url: &str) -> Vec<ExecutionId> {
+    let (engine, client) = open(SqliteStore::open_url(url).unwrap()).await;
+    let mut ids = Vec::new();
+    for number in 0..EXECUTIONS {
+        ids.push(client.submit(submission(number)).await.unwrap().id);
+    }
+    let claimed = client.claim(Claim::new("counter", "one").max(20)).await.unwrap().executions;
+    assert_eq!(claimed.len(), 20);
+    for (number, work) in claimed.iter().enumerate() {
+        match number % 2 {
+            0 => drop(client.complete(Completion::of(work).result(&b"done"[..])).await.unwrap()),
+            _ => drop(client.fail(Failing::of(work).message("no luck")).await.unwrap()),
+        }
+    }
+    engine.shutdown().await;
+    ids
+}
+
+/// What the engine finds in an imported store, and that it can go on.
+async fn goes_on(store: impl Store, ids: &[ExecutionId]) {
+    let (engine, client) = open(store).await;
+    let counts = client.count(ListFilter::default()).await.unwrap();
+    let of = |wanted| counts.iter().filter(|((_, _, state), _)| *state == wanted).map(|(_, count)| *count).sum::<u64>();
+    assert_eq!(counts.values().sum::<u64>(), u64::from(EXECUTIONS));
+    assert_eq!(of(PublicState::Completed), 10, "{counts:?}");
+    let done = client.list(ListFilter::default()).await.unwrap();
+    assert!(done.executions.iter().all(|view| ids.contains(&view.id)), "ids are what they were");
+    for number in 0..EXECUTIONS {
+        let repeat = client.submit(submission(number)).await.unwrap();
+        assert!(repeat.duplicate && repeat.id == ids[number as usize], "key-{number} stands for the same execution");
+    }
+    let fresh = client.submit(Submission::new("count").lane("fresh")).await.unwrap();
+    let claim = Claim::new("counter", "two").lane("fresh").wait_ms(10_000);
+    let claimed = client.claim(claim).await.unwrap().executions;
+    assert_eq!(claimed.iter().map(|work| work.id).collect::<Vec<_>>(), [fresh.id]);
+    client.complete(Completion::of(&claimed[0])).await.unwrap();
+    engine.shutdown().await;
+}
+
+fn moved(args: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&weft(&[args, &["--json"]].concat()))).unwrap()
+}
+
+fn export(file: &Path, url: &str) -> Value {
+    moved(&["export", file.to_str().unwrap(), "--store", url])["kinds"].clone()
+}
+
+fn import(file: &Path, url: &str) -> Value {
+    moved(&["import", file.to_str().unwrap(), "--store", url])["kinds"].clone()
+}
+
+#[test]
+fn ops_22_a_store_moves_from_kind_to_kind_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str| dir.path().join(name);
+    let source = places::sqlite(dir.path(), "source");
+    // Its end is the end of everything in it, so that nothing has the file open any more.
+    let ids = tokio::runtime::Runtime::new().unwrap().block_on(fill(&source));
+    let digests = export(&file("one"), &source);
+    assert_eq!(digests[0]["records"], EXECUTIONS, "{digests}");
+
+    let postgres = places::postgres("&migrate=auto");
+    assert_eq!(import(&file("one"), &postgres), digests);
+    assert_eq!(export(&file("two"), &postgres), digests);
+    let valkey = places::valkey("&migrate=auto");
+    assert_eq!(import(&file("two"), &valkey), digests);
+    assert_eq!(export(&file("three"), &valkey), digests);
+    let back = format!("{}?partitions=64", places::sqlite(dir.path(), "back"));
+    assert_eq!(import(&file("three"), &back), digests);
+    assert_eq!(export(&file("four"), &back), digests);
+
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        goes_on(SqliteStore::open_url(&back).unwrap(), &ids).await;
+        goes_on(PostgresStore::open_url(&postgres).await.unwrap(), &ids).await;
+        goes_on(ValkeyStore::open_url(&valkey).await.unwrap(), &ids).await;
+    });
+}
+
+#[test]
+fn ops_22_what_cannot_be_moved_is_refused_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = places::sqlite(dir.path(), "source");
+    stdout(&weft(&["migrate", "--store", &source]));
+    let refused = |args: &[&str]| {
+        let output = weft(args);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let file = dir.path().join("file");
+    let name = file.to_str().unwrap();
+    let export = ["export", name, "--store", &source];
+    stdout(&weft(&export));
+    assert!(refused(&export).contains("it exists, and nothing is overwritten"));
+    let nowhere = dir.path().join("no-such-folder").join("file");
+    assert!(refused(&["export", nowhere.to_str().unwrap(), "--store", &source]).contains("cannot write"));
+
+    let target = places::sqlite(dir.path(), "target");
+    let import = ["import", name, "--store", &target];
+    stdout(&weft(&import));
+    assert!(refused(&import).contains("an import goes into an empty store"));
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes.pop();
+    std::fs::write(&file, bytes).unwrap();
+    let fresh = places::sqlite(dir.path(), "fresh");
+    assert!(refused(&["import", name, "--store", &fresh]).contains("it ends in the middle"));
+    assert!(refused(&["import", nowhere.to_str().unwrap(), "--store", &fresh]).contains("cannot read"));
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("partial")), "{left:?}");
+}
