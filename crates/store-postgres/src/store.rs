@@ -1,0 +1,299 @@
+//! The handle to an open store. Gives each verb the connection it needs and turns what came back into its answer.
+
+use crate::commit::{self, Attempt, Care};
+use crate::connect::{self, within};
+use crate::diagnosis::{self, Reason};
+use crate::doorbell::Doorbell;
+use crate::durability::Settings;
+use crate::link::{Link, Step};
+use crate::migrations;
+use crate::open_error::OpenError;
+use crate::options::Options;
+use crate::readers::{self, Readers};
+use crate::resolve::{self, source};
+use crate::scan;
+use crate::sql::{IfThere, Stmt};
+use crate::stats::{Counters, Stats, add};
+use crate::verdict::{self, Verdict};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use uuid::Uuid;
+use weft_core::change::Batch;
+use weft_core::record::Key;
+use weft_core::schema::PartMask;
+use weft_core::{CommitId, PartitionId, Time};
+use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes};
+
+/// When to try again after the server could not be reached.
+const RECONNECT_MS: u64 = 100;
+
+/// An open store. Dropping it closes its connections.
+pub struct PostgresStore {
+    options: Options,
+    partitions: u16,
+    id: Uuid,
+    durability: Durability,
+    /// One connection per partition, opened by its first commit.
+    writers: Vec<Mutex<Option<Link>>>,
+    readers: Readers,
+    doorbell: Doorbell,
+    counters: Arc<Counters>,
+}
+
+impl PostgresStore {
+    /// Looks at the server and at the schema, and refuses both with a sentence if they do not do. Must be called within
+    /// a Tokio runtime, in which the store keeps one task.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        Box::pin(Self::open_boxed(options)).await
+    }
+
+    async fn open_boxed(options: Options) -> Result<Self, OpenError> {
+        let mut link = connect::session(&options).await?;
+        let settings = within(options.connect_timeout, "read the settings", Settings::read(&mut link)).await??;
+        settings.check(&options)?;
+        refuse_pooler(&mut link, &options).await?;
+        let found = migrations::prepare(&mut link, &options).await?;
+        let counters = Arc::new(Counters::default());
+        let node = node_token()?;
+        Ok(Self {
+            partitions: found.partitions,
+            id: found.id,
+            durability: settings.durability(),
+            writers: (0..found.partitions).map(|_| Mutex::default()).collect(),
+            readers: Readers::new(options.clone(), link, counters.clone()),
+            doorbell: Doorbell::spawn(options.clone(), node, counters.clone()),
+            counters,
+            options,
+        })
+    }
+
+    /// Opens `postgres://USER:PASSWORD@HOST:PORT/DATABASE?schema=weft`.
+    pub async fn open_url(url: &str) -> Result<Self, OpenError> {
+        Self::open(Options::from_url(url)?).await
+    }
+
+    /// Names this store for as long as it lives; drawn when it was made. A copy has the same one.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.counters.snapshot()
+    }
+
+    /// Waits until wakes from other nodes arrive here. Without a server that is for ever.
+    pub async fn listening(&self) {
+        self.doorbell.listening().await;
+    }
+
+    fn writer(&self, partition: PartitionId) -> Result<&Mutex<Option<Link>>, Error> {
+        let writer = self.writers.get(usize::from(partition.0));
+        writer.ok_or_else(|| Error::refused(format!("there is no partition {partition}")))
+    }
+
+    /// The connection of a partition as it was left, or a fresh one.
+    async fn link(&self, kept: Option<Link>) -> Result<Link, OpenError> {
+        if let Some(mut link) = kept
+            && link.is_alive().await
+        {
+            return Ok(link);
+        }
+        add(&self.counters.connections);
+        connect::writer(&self.options).await
+    }
+
+    async fn commit_on(&self, partition: PartitionId, batch: &Batch) -> Outcome {
+        let waited = async {
+            let mut seat = self.writer(partition).map_err(|error| not_applied(0, error.to_string()))?.lock().await;
+            // Taken out: if this call is given up, the connection is closed and not left to the next one.
+            let link = self.link(seat.take()).await.map_err(|error| not_applied(RECONNECT_MS, error.to_string()))?;
+            Ok::<_, Outcome>((seat, link))
+        };
+        let (mut seat, mut link) = match timeout(self.options.call_timeout, waited).await {
+            Ok(Ok(ready)) => ready,
+            Ok(Err(outcome)) => return outcome,
+            Err(_) => return not_applied(RECONNECT_MS, "the connection of the partition is busy".to_owned()),
+        };
+        let decided = timeout(self.options.call_timeout, self.decide(&mut link, partition, batch)).await;
+        let Ok(outcome) = decided else {
+            return Outcome::Unknown { source: source("no answer to a commit in time".to_owned()) };
+        };
+        if !matches!(outcome, Outcome::Unknown { .. }) {
+            *seat = Some(link);
+        }
+        outcome
+    }
+
+    /// Tries, and if that is refused finds out why. If nothing speaks against the batch but the haste of the first
+    /// attempt, which is known not to have been applied, it is sent once more with care: its records are checked, because
+    /// the partition has moved on, and entries that are there already are kept.
+    async fn decide(&self, link: &mut Link, partition: PartitionId, batch: &Batch) -> Outcome {
+        let mut refusal = None;
+        if !diagnosis::is_hopeless(partition, batch) {
+            let hasty = Care { records: !batch.fast, entries: IfThere::Fail };
+            match self.attempt(link, partition, batch, hasty).await {
+                Ok(outcome) => return outcome,
+                Err(why) => refusal = Some(why),
+            }
+        }
+        let hasty = batch.fast || matches!(refusal, Some((Verdict::Duplicate, _)));
+        let head = match diagnosis::diagnose(link, partition, batch).await {
+            Ok(Reason::None { head }) if hasty => head,
+            reason => return explained(reason, refusal),
+        };
+        let holds = batch.fast && head.position == batch.expect;
+        match self.attempt(link, partition, batch, Care { records: !holds, entries: IfThere::Keep }).await {
+            Ok(outcome) => outcome,
+            Err(why) => explained(diagnosis::diagnose(link, partition, batch).await, Some(why)),
+        }
+    }
+
+    /// The outcome of an attempt, or that it was refused and why that is to be found out.
+    async fn attempt(
+        &self,
+        link: &mut Link,
+        partition: PartitionId,
+        batch: &Batch,
+        care: Care,
+    ) -> Result<Outcome, (Verdict, String)> {
+        let (verdict, why) = match commit::attempt(link, partition, batch, care).await {
+            Attempt::Applied(head) => {
+                if care.records {
+                    add(&self.counters.checked);
+                }
+                self.wake_others(partition, batch);
+                return Ok(Outcome::Applied { head });
+            }
+            Attempt::Failed { verdict, why } => (verdict, why),
+        };
+        match verdict {
+            Verdict::Guard | Verdict::Duplicate => Err((verdict, why)),
+            Verdict::Wait { retry_after_ms } => Ok(not_applied(retry_after_ms, why)),
+            Verdict::NotApplied => Ok(not_applied(0, why)),
+            Verdict::Unknown => Ok(Outcome::Unknown { source: source(why) }),
+        }
+    }
+
+    fn wake_others(&self, partition: PartitionId, batch: &Batch) {
+        let due = batch.writes.iter().flat_map(|write| &write.due_add).map(|due| due.at).min();
+        if due.is_some() || !batch.lanes.is_empty() {
+            self.doorbell.ring(Wake { partition, lanes: batch.lanes.clone(), due });
+        }
+    }
+
+    fn count(&self, outcome: &Outcome) {
+        add(match outcome {
+            Outcome::Applied { .. } => &self.counters.applied,
+            Outcome::Conflict { .. } => &self.counters.conflicts,
+            Outcome::NotApplied { .. } => &self.counters.not_applied,
+            Outcome::Unknown { .. } => &self.counters.unknown,
+        });
+    }
+}
+
+/// The answer to a commit that was refused for `reason`; `refusal` is what the server said when it was sent.
+fn explained(reason: Result<Reason, String>, refusal: Option<(Verdict, String)>) -> Outcome {
+    match (reason, refusal) {
+        (Ok(Reason::Barred), _) => not_applied(0, "the commit id is barred".to_owned()),
+        (Ok(Reason::Repeated(head)), _) => Outcome::Applied { head },
+        (Ok(Reason::Conflict { keys, head }), _) => Outcome::Conflict { keys, head },
+        (Ok(Reason::Refused(why)), _) => not_applied(0, why.to_owned()),
+        (Ok(Reason::None { .. }), Some((Verdict::Duplicate, why))) => not_applied(0, why),
+        // What spoke against it has gone meanwhile: the head tells the node where to go on from.
+        (Ok(Reason::None { head }), _) => Outcome::Conflict { keys: Vec::new(), head },
+        (Err(why), _) => not_applied(RECONNECT_MS, why),
+    }
+}
+
+fn not_applied(retry_after_ms: u64, why: String) -> Outcome {
+    Outcome::NotApplied { retry_after_ms, source: source(why) }
+}
+
+impl Store for PostgresStore {
+    async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
+        // The futures of connections are large; boxed, those of callers stay small.
+        Box::pin(self.readers.with(async |link| readers::read(link, partition, &keys).await)).await
+    }
+
+    async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        scan.ranges.iter().try_for_each(|range| scan::check(scan.target, range))?;
+        if let Some(partition) = partition {
+            self.writer(partition)?;
+        }
+        Box::pin(self.readers.with(async |link| scan::pages(link, partition, &scan).await)).await
+    }
+
+    async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        let outcome = Box::pin(self.commit_on(partition, &batch)).await;
+        self.count(&outcome);
+        outcome
+    }
+
+    async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
+        let work = async {
+            let mut seat = self.writer(partition)?.lock().await;
+            let mut link = self.link(seat.take()).await.map_err(Error::unavailable)?;
+            let resolution = resolve::resolve(&mut link, partition, id).await;
+            if resolution.is_ok() {
+                *seat = Some(link);
+            }
+            resolution
+        };
+        let late = || Error::Indeterminate(source("no answer to a resolve in time".to_owned()));
+        Box::pin(timeout(self.options.call_timeout, work)).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    fn watch(&self) -> Wakes {
+        self.doorbell.watch()
+    }
+
+    async fn now(&self) -> Result<Time, Error> {
+        let ask = async |link: &mut Link| {
+            let steps = [Step::bare(Stmt::Now)];
+            link.prepare(&steps).await.map_err(verdict::of_read)?;
+            let answers = link.run(&steps).await.map_err(|unsent| verdict::of_read(unsent.0))?;
+            let rows = answers.into_iter().next().unwrap_or_else(|| Ok(Vec::new())).map_err(verdict::of_read)?;
+            let row = rows.first().ok_or_else(|| Error::unavailable("the server did not tell the time"))?;
+            row.try_get::<_, i64>(0).map(|ms| Time::from_ms(ms as u64)).map_err(verdict::of_read)
+        };
+        Box::pin(self.readers.with(ask)).await
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            name: "postgres",
+            partitions: self.partitions,
+            exclusive: false,
+            batch_records: 2000,
+            batch_bytes: 4 << 20,
+            durability: self.durability.clone(),
+        }
+    }
+}
+
+/// Sixteen letters that no other node has.
+fn node_token() -> Result<String, OpenError> {
+    let number = getrandom::u64().map_err(|error| OpenError::Connect(format!("no randomness: {error}")))?;
+    Ok(format!("{number:016x}"))
+}
+
+/// A pooler that lends server connections for a transaction gives this session another one when the first is in use.
+async fn refuse_pooler(link: &mut Link, options: &Options) -> Result<(), OpenError> {
+    let mut other = connect::session(options).await?;
+    let first = backend(link).await?;
+    other.batch("begin").await.map_err(OpenError::postgres("begin a transaction"))?;
+    let second = backend(&mut other).await?;
+    let again = backend(link).await?;
+    match (first == again, first == second) {
+        (true, false) => Ok(()),
+        (false, _) => Err(OpenError::Pooler { why: "one session was served by two processes" }),
+        (_, true) => Err(OpenError::Pooler { why: "two sessions were served by one process" }),
+    }
+}
+
+async fn backend(link: &mut Link) -> Result<i32, OpenError> {
+    let failed = OpenError::postgres("ask for the server process");
+    let rows = link.ask("select pg_backend_pid()", &[]).await.map_err(&failed)?;
+    rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(&failed)
+}

@@ -1,0 +1,253 @@
+//! One connection to one server, made again when it breaks. Never sends anything twice.
+
+use crate::options::{Address, Login, Options};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisConnectionInfo};
+use redis::{RedisError, ServerError, Value};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// Calls that may wait for one connection to take them; far above what the engine sends at once.
+const WAITING_MAX: usize = 4096;
+/// Commits of several partitions that wait are written to the socket together up to this size.
+const WRITE_BYTES: usize = 256 << 10;
+
+type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a call has no good reply.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// It never left this process.
+    #[error("could not reach `{address}`: {why}")]
+    NotSent { address: Address, why: Source },
+    /// It may have been carried out.
+    #[error("the connection to `{address}` broke before the reply: {why}")]
+    Lost { address: Address, why: Source },
+    /// It was carried out, and is not on as many servers as it has to be.
+    #[error("the commit on `{address}` reached {reached} of {needed} replicas in time")]
+    Short { address: Address, reached: i64, needed: u32 },
+    #[error("`{address}` replied: {error}")]
+    Reply { address: Address, error: ServerError },
+    /// A part of it was carried out, which must never be.
+    #[error("a commit on `{address}` failed half-way: {why}")]
+    Broken { address: Address, why: String },
+}
+
+/// How to connect to a server.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    pub address: Address,
+    login: Option<Login>,
+    database: i64,
+    connect_timeout: Duration,
+    pub call_timeout: Duration,
+}
+
+impl Dial {
+    pub fn new(address: Address, options: &Options) -> Self {
+        Self {
+            address,
+            login: options.login.clone(),
+            database: options.database,
+            connect_timeout: options.connect_timeout,
+            call_timeout: options.call_timeout,
+        }
+    }
+
+    pub fn client(&self) -> Result<Client, RedisError> {
+        let mut settings = RedisConnectionInfo::default().set_db(self.database).set_lib_name("weft", "1");
+        if let Some(login) = &self.login {
+            settings = settings.set_password(&login.password);
+            if !login.user.is_empty() {
+                settings = settings.set_username(&login.user);
+            }
+        }
+        let address = ConnectionAddr::Tcp(self.address.host.clone(), self.address.port);
+        Client::open(address.into_connection_info()?.set_redis_settings(settings))
+    }
+
+    /// A connection that is used for a few questions and dropped.
+    pub async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            .set_response_timeout(Some(self.call_timeout));
+        self.client()?.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// A connection that is kept, with a task of ours, so that it is known when the server has closed it.
+    async fn connect_to_keep(&self) -> Result<(MultiplexedConnection, Arc<Driver>), RedisError> {
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(self.call_timeout))
+            .set_pipeline_buffer_size(WAITING_MAX)
+            .set_write_backpressure_boundary(WRITE_BYTES);
+        let client = self.client()?;
+        let settings = client.get_connection_info().redis_settings();
+        let connecting = async {
+            let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
+            stream.set_nodelay(true)?;
+            MultiplexedConnection::new_with_config(settings, stream, config).await
+        };
+        let timed_out = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+        let (connection, driver) =
+            tokio::time::timeout(self.connect_timeout, connecting).await.map_err(timed_out)??;
+        Ok((connection, Arc::new(Driver(tokio::spawn(driver)))))
+    }
+
+    pub fn not_sent(&self, why: impl Into<Source>) -> Fault {
+        Fault::NotSent { address: self.address.clone(), why: why.into() }
+    }
+
+    fn lost(&self, why: impl Into<Source>) -> Fault {
+        Fault::Lost { address: self.address.clone(), why: why.into() }
+    }
+}
+
+/// A connection that may be down.
+pub struct Link {
+    pub dial: Dial,
+    live: Mutex<Live>,
+    dialing: tokio::sync::Mutex<()>,
+}
+
+/// The task behind a connection. It ends when the server closes the connection, and with its last user.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Default)]
+struct Live {
+    connection: Option<(MultiplexedConnection, Arc<Driver>)>,
+    /// Grows with each connection, so that one call's trouble does not end the next connection.
+    number: u64,
+    /// When and why the last try to connect failed.
+    failed: Option<(Instant, String)>,
+}
+
+/// A connection as one call uses it.
+pub struct Lease {
+    connection: MultiplexedConnection,
+    number: u64,
+    _driver: Arc<Driver>,
+}
+
+impl Lease {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+impl Link {
+    pub fn new(dial: Dial) -> Self {
+        Self { dial, live: Mutex::default(), dialing: tokio::sync::Mutex::default() }
+    }
+
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection, unless there is none or the server has closed it: then nothing would be sent.
+    fn lease(&self) -> Option<Lease> {
+        let live = self.live();
+        let (connection, driver) = live.connection.as_ref().filter(|(_, driver)| !driver.0.is_finished())?;
+        Some(Lease { connection: connection.clone(), number: live.number, _driver: driver.clone() })
+    }
+
+    /// The connection, made if need be.
+    pub async fn open(&self) -> Result<Lease, Fault> {
+        if let Some(lease) = self.lease() {
+            return Ok(lease);
+        }
+        let asked = Instant::now();
+        let _dialing = self.dialing.lock().await;
+        if let Some(lease) = self.lease() {
+            return Ok(lease);
+        }
+        // Whoever waited while another call tried in vain shares its answer instead of trying in turn.
+        if let Some((_, why)) = self.live().failed.as_ref().filter(|(at, _)| *at > asked) {
+            return Err(self.dial.not_sent(why.clone()));
+        }
+        match self.dial.connect_to_keep().await {
+            Ok((connection, driver)) => {
+                let mut live = self.live();
+                live.number += 1;
+                live.connection = Some((connection.clone(), driver.clone()));
+                Ok(Lease { connection, number: live.number, _driver: driver })
+            }
+            Err(error) => {
+                self.live().failed = Some((Instant::now(), error.to_string()));
+                Err(self.dial.not_sent(error))
+            }
+        }
+    }
+
+    fn end(&self, lease: &Lease) {
+        let mut live = self.live();
+        if live.number == lease.number {
+            live.connection = None;
+        }
+    }
+
+    /// Sends one command and waits for its reply. With `asking` the server is told that a redirect led here.
+    pub async fn call(&self, command: &Cmd, asking: bool) -> Result<Value, Fault> {
+        let lease = self.open().await?;
+        let mut connection = lease.connection.clone();
+        let replied = if asking {
+            // Both in one message: nothing of another call can come between them.
+            let mut both = Pipeline::with_capacity(2);
+            both.add_command(redis::cmd("ASKING")).add_command(command.clone());
+            self.send_on(&lease, &both, 2).await?.pop().unwrap_or_default()
+        } else {
+            connection.send_packed_command(command).await.map_err(|error| self.lost(&lease, error))?
+        };
+        match replied {
+            Value::ServerError(error) => Err(Fault::Reply { address: self.dial.address.clone(), error }),
+            value => Ok(value),
+        }
+    }
+
+    /// Sends commands in one message and waits for all their replies, errors among them.
+    pub async fn send_on(&self, lease: &Lease, commands: &Pipeline, count: usize) -> Result<Vec<Value>, Fault> {
+        let mut connection = lease.connection.clone();
+        let replies = connection.send_packed_commands(commands, 0, count).await;
+        let replies = replies.map_err(|error| self.lost(lease, error))?;
+        match replies.len() == count {
+            true => Ok(replies),
+            false => Err(self.dial.lost("it sent fewer replies than it was asked for")),
+        }
+    }
+
+    /// After a timeout the connection may be dead without knowing it. A command that is still on its way is carried out
+    /// or not; whoever sent it has to ask.
+    fn lost(&self, lease: &Lease, error: RedisError) -> Fault {
+        self.end(lease);
+        self.dial.lost(error)
+    }
+
+    /// Loads the library.
+    pub async fn load(&self, code: &'static str) -> Result<(), Fault> {
+        let lease = self.open().await?;
+        load_with(lease.connection.clone(), code).await.map_err(|error| self.dial.not_sent(error))
+    }
+}
+
+/// A library of that name stays as it is: older nodes may call it. A user without the right to load relies on
+/// somebody else having done it.
+async fn load_with(mut connection: MultiplexedConnection, code: &str) -> Result<(), RedisError> {
+    match connection.send_packed_command(redis::cmd("FUNCTION").arg("LOAD").arg(code)).await? {
+        Value::ServerError(error) => {
+            let there_already = error.details().is_some_and(|detail| detail.contains("already exists"));
+            match error.code() {
+                "NOPERM" => Ok(()),
+                "ERR" if there_already => Ok(()),
+                _ => Err(RedisError::from(error)),
+            }
+        }
+        _ => Ok(()),
+    }
+}
