@@ -71,7 +71,7 @@ impl Client {
     pub async fn submit_batch(&self, submissions: Vec<Submission>) -> Vec<Result<Submitted, Rejection>> {
         let bytes = submissions.iter().map(|item| item.input.as_ref().map_or(0, Bytes::len)).sum();
         // Items of one call that may go anywhere go together: they share a commit.
-        let together = self.shared.next_partition();
+        let together = self.shared.next_partition(submissions.len());
         // A key may be bound in another partition than its place, if the store was imported.
         let keyed = submissions.iter().map(|item| item.idempotency_key.is_some().then(|| item.clone()));
         let keyed: Vec<Option<Submission>> = keyed.collect();

@@ -56,8 +56,8 @@ pub(crate) struct Shared {
     started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
-    /// Spreads calls over the partitions of this node.
-    spin: AtomicU64,
+    /// Executions that were placed in whatever partition had its turn.
+    placed: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
     pub running: watch::Sender<usize>,
 }
@@ -68,6 +68,8 @@ pub(crate) struct Mailbox {
 }
 
 const BUSY_RETRY_MS: u64 = 50;
+/// Executions that are placed in one partition before the next has its turn: as many as make a commit worth its while.
+const TOGETHER: u64 = 256;
 /// How long shutdown waits for the node's last word to the others.
 const LEAVE_WAIT_MS: u64 = 2_000;
 /// How long shutdown waits for what is on its way.
@@ -134,7 +136,7 @@ impl Engine {
             started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
-            spin: AtomicU64::new(0),
+            placed: AtomicU64::new(0),
             running: watch::Sender::new(0),
         });
         for (id, partition, mail) in loops {
@@ -226,9 +228,11 @@ impl Shared {
         fresh_uuid(&*self.runtime, self.now())
     }
 
-    /// Where work goes that may go anywhere: to one of this node's partitions, each in its turn.
-    pub fn next_partition(&self) -> PartitionId {
-        let spin = self.spin.fetch_add(1, Ordering::Relaxed);
+    /// Where `count` executions go that may go anywhere: to one of this node's partitions, each in its turn. Calls that
+    /// come together go to the same one, so that they share a commit, and the claims after them too.
+    pub fn next_partition(&self, count: usize) -> PartitionId {
+        let placed = self.placed.fetch_add(count as u64, Ordering::Relaxed);
+        let spin = placed / TOGETHER;
         let any = || PartitionId((spin % self.partitions.len() as u64) as u16);
         self.membership.pick(spin).unwrap_or_else(any)
     }

@@ -308,7 +308,8 @@ impl Judge {
         let timed = |key: &Key| self.records.get(key).is_some_and(|seen| seen.due.iter().any(|due| due.at <= now));
         let batch = commit.batch;
         let heartbeat = batch.writes.iter().all(|write| matches!(write.key, Key::Node(..)));
-        if self.idle && !heartbeat && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty() {
+        if self.idle && !heartbeat && !batch.writes.iter().any(|write| timed(&write.key)) && batch.due_drops.is_empty()
+        {
             let keys: Vec<Key> = batch.writes.iter().map(|write| write.key).collect();
             self.violation("liveness", format!("an idle engine committed {keys:?}"));
         }
