@@ -18,7 +18,7 @@ use weft_store::{Error, Range, Scan, Target, Wake};
 const PAGE: usize = 64;
 /// Pages of one look: so many classes may hide the next.
 const PAGES_MAX: usize = 64;
-/// A claim that begins to wait asks for a look unless there was one so recently.
+/// A claim that begins to wait asks for a look unless one found nothing so recently: then work comes with a ring.
 const RECENT_MS: u64 = 1_000;
 
 /// The partitions in which a lane has ready work, as far as a look has shown.
@@ -33,8 +33,8 @@ struct State {
     asked: BTreeMap<LaneKey, Vec<oneshot::Sender<Found>>>,
     /// A task works on them.
     looking: bool,
-    /// When each lane was last looked at, on the node's clock.
-    looked_at: BTreeMap<LaneKey, Time>,
+    /// When a look last began that found nothing in the lane, on the node's clock.
+    empty_at: BTreeMap<LaneKey, Time>,
     /// Claims that wait, by lane.
     waiting: BTreeMap<LaneKey, usize>,
 }
@@ -48,6 +48,15 @@ impl Lanes {
     /// True if a claim of this node waits for the lane.
     pub fn is_waited_for(&self, lane: &LaneKey) -> bool {
         self.lock().waiting.contains_key(lane)
+    }
+
+    fn looked(&self, lane: &LaneKey, clock: Time, empty: bool) {
+        let mut state = self.lock();
+        state.empty_at.retain(|_, at| clock.since(*at) < RECENT_MS);
+        match empty {
+            true => state.empty_at.insert(lane.clone(), clock),
+            false => state.empty_at.remove(lane),
+        };
     }
 
     fn begin_wait(&self, lanes: &[LaneKey]) {
@@ -82,12 +91,12 @@ impl Vigil {
         Self { shared: shared.clone(), lanes }
     }
 
-    /// Has the lanes looked at unless that was done a moment ago.
+    /// Has the lanes looked at unless a look found nothing a moment ago.
     pub fn look(&self) {
         let clock = self.shared.runtime.clock();
         let stale: Vec<LaneKey> = {
             let state = self.shared.lanes.lock();
-            let recent = |lane: &LaneKey| state.looked_at.get(lane).is_some_and(|at| clock.since(*at) < RECENT_MS);
+            let recent = |lane: &LaneKey| state.empty_at.get(lane).is_some_and(|at| clock.since(*at) < RECENT_MS);
             self.lanes.iter().filter(|lane| !recent(lane)).cloned().collect()
         };
         for lane in stale {
@@ -137,16 +146,15 @@ async fn look_at_all(shared: &Arc<Shared>) {
     loop {
         let (lane, tell) = {
             let mut state = shared.lanes.lock();
-            let Some((lane, tell)) = state.asked.pop_first() else {
+            let Some(asked) = state.asked.pop_first() else {
                 state.looking = false;
                 return;
             };
-            let clock = shared.runtime.clock();
-            state.looked_at.retain(|_, at| clock.since(*at) < RECENT_MS);
-            state.looked_at.insert(lane.clone(), clock);
-            (lane, tell)
+            asked
         };
+        let clock = shared.runtime.clock();
         let found = find(shared, &lane).await;
+        shared.lanes.looked(&lane, clock, matches!(&found, Ok(found) if found.is_empty()));
         if let Err(error) = &found {
             tracing::warn!(lane = %lane.lane, %error, "could not look for ready work");
         }

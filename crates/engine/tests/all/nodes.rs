@@ -239,3 +239,26 @@ async fn a_conflict_does_not_make_waiting_claims_forget_where_work_is() {
         client.complete(Completion::of(&reply.executions[0])).await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_of_another_node_is_found_to_its_end_without_waiting_for_a_recheck() {
+    let store = memory(16).shared();
+    let a = Node::start(&store, "a").await;
+    for _ in 0..16 {
+        // More than one look shows, in every partition.
+        a.client.submit_batch((0..256).map(|_| Submission::new("mail")).collect()).await;
+    }
+    a.kill();
+    let b = Node::start(&store, "b").await;
+    let began = tokio::time::Instant::now();
+    let mut left = 16 * 256;
+    while left > 0 {
+        let reply = within(1_000, "the next part of it", b.client.claim(worker().max(64).wait_ms(60_000))).await;
+        let reply = reply.unwrap();
+        left -= reply.executions.len();
+        for answer in b.client.complete_batch(reply.executions.iter().map(Completion::of).collect()).await {
+            answer.unwrap();
+        }
+    }
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}

@@ -54,11 +54,6 @@ fn rl_17_a_loss_at_level_local_is_reported() {
 }
 
 #[test]
-fn rl_31_what_a_replaced_primary_acknowledged_at_level_local_is_reported() {
-    fail_over("local", Fault::Paused, Loss::IfReported, rounds(1));
-}
-
-#[test]
 fn rl_32_nothing_is_lost_at_level_replicated() {
     fail_over("replicated", Fault::Killed, Loss::Never, rounds(1));
     fail_over("replicated", Fault::Paused, Loss::Never, rounds(1));
