@@ -250,6 +250,10 @@ impl Partition {
             }
             Ok(Resolution::NotApplied) => {
                 self.foreign += 1;
+                // The bar stands behind everything this node has seen. A store that lost some of it is not that far, and
+                // could otherwise have come back to the very position that this node saw last.
+                self.head.position = self.head.position.next();
+                self.node.seen.note(self.id, self.head.position);
                 self.run_again(flying);
             }
             Err(error) => {

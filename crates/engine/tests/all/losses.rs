@@ -7,8 +7,9 @@ use weft_core::PartitionId;
 use weft_core::event::{self, Fact};
 use weft_core::loss::GAP;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Completion, Submission};
+use weft_engine::{Completion, Config, Submission};
 use weft_store::MemoryStore;
+use weft_store::faulty::Faults;
 
 const P0: PartitionId = PartitionId(0);
 
@@ -103,4 +104,24 @@ async fn rl_17_two_nodes_that_saw_the_same_raise_once_and_both_go_on() {
         let work = a.client.claim(worker()).await.unwrap().executions.remove(0);
         b.client.complete(Completion::of(&work)).await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_16_a_loss_shows_although_a_bar_has_filled_the_gap() {
+    let shared = memory(1).shared();
+    let (store, faulty, engine) = open_faulty_on(shared, Faults::default(), Config::default()).await;
+    let client = engine.client("shop").unwrap();
+    client.submit(Submission::new("mail")).await.unwrap();
+    let saved = store.save(P0);
+    let lost = client.submit(Submission::new("mail")).await.unwrap().id;
+    // The next commit never arrives; its bar is the first thing the set-back store gets, in the place of the lost commit.
+    faulty.set_faults(Faults { commit_unknown_lost: 1000, ..Faults::default() });
+    let submitting = client.clone();
+    let submitted = tokio::spawn(async move { submitting.submit(Submission::new("mail")).await });
+    pass(20).await;
+    store.go_back(&saved);
+    faulty.set_faults(Faults::default());
+    submitted.await.unwrap().unwrap();
+    assert_eq!(losses(&store).len(), 1);
+    assert!(client.get(lost).await.is_err());
 }
