@@ -83,7 +83,8 @@ fn ops_25_a_rolling_restart_on_valkey_loses_nothing() {
 fn sleep_through_leases(mut deployment: Deployment) {
     let url = deployment.url.clone();
     for _ in 0..rounds(2) {
-        let sleeper = deployment.start_at(url.clone(), 100);
+        // Long at work and short at completing, so that it surely sleeps in the middle of some work.
+        let sleeper = deployment.start_at(url.clone(), 500);
         let awake = deployment.start_at(url.clone(), 0);
         sleeper.reach(100);
         sleeper.signal("-STOP");
