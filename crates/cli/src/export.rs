@@ -4,7 +4,7 @@ use crate::End;
 use crate::registry::{self, State};
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, readable_bytes, readable_time};
-use crate::transfer::{self, Moved, Moving};
+use crate::transfer::{Moved, Moving};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
@@ -82,28 +82,11 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         return Ok(End::Interrupted);
     };
     let bytes = partial.finish(file)?;
-    let moved = Moved {
-        file: args.file.display().to_string(),
-        store: address.to_string(),
-        records: summary.records(),
-        bytes,
-        elapsed_ms: begun.elapsed().as_millis() as u64,
-        kinds: transfer::of_kinds(&summary),
-    };
-    match args.json {
-        true => terminal::put(&serde_json::to_string(&moved)?)?,
-        false => {
-            terminal::put(&transfer::table(&moved.kinds, colour.out))?;
-            terminal::say(&format!(
-                "{} records of {} are in `{}`, {}, after {}",
-                moved.records,
-                moved.store,
-                moved.file,
-                readable_bytes(bytes),
-                readable_time(Duration::from_millis(moved.elapsed_ms))
-            ));
-        }
-    }
+    let moved = Moved::new(&args.file, &address, bytes, begun, &summary);
+    moved.show(args.json, colour.out, |moved, time| {
+        let size = readable_bytes(moved.bytes);
+        format!("{} records of {} are in `{}`, {size}, after {time}", moved.records, moved.store, moved.file)
+    })?;
     Ok(End::Done)
 }
 

@@ -2,13 +2,13 @@
 
 use crate::End;
 use crate::store::{self, Address, StoreArg};
-use crate::terminal::{self, Colour, readable_time};
-use crate::transfer::{self, Moved, Moving};
+use crate::terminal::{self, Colour};
+use crate::transfer::{Moved, Moving};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weft_store::transfer::{Summary, import};
 
 /// Fill an empty store from a file that `weft export` wrote
@@ -41,27 +41,10 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         terminal::say("interrupted: the store holds a part of the file; remove it before you import again");
         return Ok(End::Interrupted);
     };
-    let moved = Moved {
-        file: args.file.display().to_string(),
-        store: address.to_string(),
-        records: summary.records(),
-        bytes,
-        elapsed_ms: begun.elapsed().as_millis() as u64,
-        kinds: transfer::of_kinds(&summary),
-    };
-    match args.json {
-        true => terminal::put(&serde_json::to_string(&moved)?)?,
-        false => {
-            terminal::put(&transfer::table(&moved.kinds, colour.out))?;
-            terminal::say(&format!(
-                "{} records of `{}` are in {}, verified, after {}",
-                moved.records,
-                moved.file,
-                moved.store,
-                readable_time(Duration::from_millis(moved.elapsed_ms))
-            ));
-        }
-    }
+    let moved = Moved::new(&args.file, &address, bytes, begun, &summary);
+    moved.show(args.json, colour.out, |moved, time| {
+        format!("{} records of `{}` are in {}, verified, after {time}", moved.records, moved.file, moved.store)
+    })?;
     Ok(End::Done)
 }
 

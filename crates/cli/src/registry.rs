@@ -1,15 +1,11 @@
-//! The registry of nodes, read straight from a store.
+//! The registry of nodes as people are shown it.
 
 use crate::store::AnyStore;
 use anyhow::{Context, Result};
 use weft_core::Time;
 use weft_core::limits::NODE_TTL_MS;
-use weft_core::record::{Node, Record};
-use weft_core::schema::{Kind, PartMask};
-use weft_store::{Entry, Range, Scan, Store, Target};
-
-/// Nodes that are read at a time.
-const PAGE: usize = 256;
+use weft_core::record::Node;
+use weft_store::Store;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -38,36 +34,10 @@ pub struct Seen {
 /// All nodes that are known, those that live first.
 pub async fn nodes(store: &AnyStore) -> Result<Vec<Seen>> {
     let now = store.now().await.context("could not read the clock of the store")?;
-    let mut range = Range::default();
-    let mut nodes = Vec::new();
-    loop {
-        let scan = Scan {
-            target: Target::Records(Kind::Node),
-            ranges: vec![range.clone()],
-            limit: PAGE,
-            descending: false,
-            parts: Some(PartMask::ALL),
-        };
-        let page = store.scan(None, scan).await.context("could not read the registry")?.pop().unwrap_or_default();
-        for entry in &page.entries {
-            nodes.push(Seen::new(&node(entry)?, now));
-        }
-        match page.entries.last().filter(|_| page.more) {
-            Some(last) => range.after = Some(last.place.clone()),
-            None => break,
-        }
-    }
+    let known = weft_engine::registry::nodes(store).await.context("could not read the registry")?;
+    let mut nodes: Vec<Seen> = known.iter().map(|node| Seen::new(node, now)).collect();
     nodes.sort_by(|a, b| (a.state as u8, &a.name, a.started_at).cmp(&(b.state as u8, &b.name, b.started_at)));
     Ok(nodes)
-}
-
-fn node(entry: &Entry) -> Result<Node> {
-    let key = entry.key().context("cannot read the registry: a key names no node")?;
-    let parts = entry.found.as_ref().map(|found| found.parts.as_slice()).unwrap_or_default();
-    match Record::decode(key, parts, PartMask::ALL).with_context(|| format!("cannot read the node {key:?}"))? {
-        Record::Node(node) => Ok(*node),
-        _ => anyhow::bail!("cannot read the registry: a record is no node"),
-    }
 }
 
 impl Seen {

@@ -1,8 +1,12 @@
 //! What `weft export` and `weft import` share: the progress of a move, and the table at its end.
 
-use crate::terminal::{Paint, Table, draws_progress};
+use crate::store::Address;
+use crate::terminal::{self, Paint, Table, draws_progress, readable_time};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+use std::path::Path;
+use std::time::{Duration, Instant};
 use weft_bench::page::readable;
 use weft_store::transfer::{Step, Summary};
 
@@ -72,7 +76,30 @@ pub struct OfKind {
     pub digest: String,
 }
 
-pub fn of_kinds(summary: &Summary) -> Vec<OfKind> {
+impl Moved {
+    pub fn new(file: &Path, store: &Address, bytes: u64, begun: Instant, summary: &Summary) -> Self {
+        Self {
+            file: file.display().to_string(),
+            store: store.to_string(),
+            records: summary.records(),
+            bytes,
+            elapsed_ms: begun.elapsed().as_millis() as u64,
+            kinds: of_kinds(summary),
+        }
+    }
+
+    /// The table, and a sentence that `tell` makes of the time it took; or one object for programs.
+    pub fn show(&self, json: bool, paint: Paint, tell: impl Fn(&Self, &str) -> String) -> Result<()> {
+        if json {
+            return terminal::put(&serde_json::to_string(self)?);
+        }
+        terminal::put(&table(&self.kinds, paint))?;
+        terminal::say(&tell(self, &readable_time(Duration::from_millis(self.elapsed_ms))));
+        Ok(())
+    }
+}
+
+fn of_kinds(summary: &Summary) -> Vec<OfKind> {
     let kinds = summary.kinds.iter();
     kinds
         .map(|(kind, tally)| OfKind { kind: kind.table().name, records: tally.count, digest: tally.digest.to_string() })
@@ -80,7 +107,7 @@ pub fn of_kinds(summary: &Summary) -> Vec<OfKind> {
 }
 
 /// For people; the digest is cut to what the eye compares.
-pub fn table(kinds: &[OfKind], paint: Paint) -> String {
+fn table(kinds: &[OfKind], paint: Paint) -> String {
     let mut table = Table::new(&["kind", "records", "digest"]);
     for of in kinds {
         table.row(vec![of.kind.to_owned(), readable(of.records as f64), of.digest.chars().take(16).collect()]);
