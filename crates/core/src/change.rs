@@ -25,17 +25,26 @@ impl Position {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Head {
     pub position: Position,
+    /// The last commit that was applied; nil before the first. Two histories of the same length differ in it.
+    pub last: CommitId,
     /// The `now` of the last commit; a commit's `now` is never smaller.
     pub now: Time,
+}
+
+impl Head {
+    /// Both stand at the same place of the same history.
+    pub fn is_at(&self, other: &Self) -> bool {
+        self.position == other.position && self.last == other.last
+    }
 }
 
 /// One commit. The store applies it whole or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     pub id: CommitId,
-    /// The position this node saw last. If it still holds, nobody else has written. If the partition is not that far,
-    /// or of another generation, the commit is a conflict.
-    pub expect: Position,
+    /// The head this node saw last. If the partition is still there, nobody else has written. If it is not that far, or
+    /// does not know the last commit of it, the store has lost something. Another generation is a conflict.
+    pub expect: Head,
     /// The records that were read are as of `expect` or later, so if `expect` holds they need no check of their own.
     pub fast: bool,
     /// The commands relied on a range that was scanned: if `expect` no longer holds the commit is a conflict.

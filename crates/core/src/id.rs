@@ -92,7 +92,7 @@ typed_id!(
 );
 
 /// The unique token of one commit. It is the revision of every record the commit wrote.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct CommitId(pub Uuid);
 
 impl fmt::Display for CommitId {

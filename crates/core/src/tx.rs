@@ -3,7 +3,7 @@
 //!
 //! Never waits and never reads anything but what it was given.
 
-use crate::change::{Batch, Body, Change, DueEntry, Position, Write};
+use crate::change::{Batch, Body, Change, DueEntry, Head, Write};
 use crate::codec::DecodeError;
 use crate::error::Rejection;
 use crate::event::{self, Event};
@@ -146,7 +146,7 @@ impl Overlay {
     }
 
     /// Turns the overlay into a commit, and into the records as they will be once it is applied.
-    pub fn seal(self, id: CommitId, expect: Position, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
+    pub fn seal(self, id: CommitId, expect: Head, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
         let mut reads: Vec<(Key, Option<CommitId>)> = Vec::with_capacity(self.slots.len() + self.reads.len());
         let mut writes = Vec::with_capacity(self.slots.len());
         let mut after = Vec::with_capacity(self.slots.len());

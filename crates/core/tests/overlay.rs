@@ -5,7 +5,7 @@ mod kit;
 use kit::{PARTITION, calls};
 use uuid::Uuid;
 use weft_core::apply::apply;
-use weft_core::change::{Batch, Position};
+use weft_core::change::{Batch, Head};
 use weft_core::command::{Call, Claim, Command, Submit};
 use weft_core::limits::Limits;
 use weft_core::record::Key;
@@ -37,7 +37,7 @@ fn commit(calls: &[Call], after_each: impl Fn(&mut Overlay)) -> Batch {
         effects.merge(&mut overlay, &Empty);
         after_each(&mut overlay);
     }
-    overlay.seal(CommitId(Uuid::from_u128(1)), Position::default(), false, now).0
+    overlay.seal(CommitId(Uuid::from_u128(1)), Head::default(), false, now).0
 }
 
 #[test]

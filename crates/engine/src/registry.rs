@@ -13,7 +13,7 @@ use weft_core::change::Position;
 use weft_core::command::{Call, Command, Heartbeat, Principal};
 use weft_core::digest::digest;
 use weft_core::limits::NODE_HEARTBEAT_MS;
-use weft_core::loss::Witness;
+use weft_core::loss;
 use weft_core::record::{Node, Record};
 use weft_core::schema::{Kind, PartMask};
 use weft_core::{PartitionId, Time};
@@ -133,11 +133,10 @@ async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
         let concerned = which == Beat::First || shared.membership.is_mine(partition);
         let Some(seen) = furthest.filter(|seen| concerned && *seen > known) else { continue };
         let Ok(read) = shared.store.read(partition, Vec::new()).await else { continue };
-        let witness = Witness { partition, seen, executions: Vec::new() };
-        if witness.is_proof(read.head.position) {
+        if loss::is_proof(seen, read.head.position) {
             let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);
         } else {
-            shared.seen.note(partition, read.head.position);
+            shared.seen.note(partition, seen);
         }
     }
 }

@@ -44,7 +44,7 @@ impl Log {
         }
         self.line(&line);
         self.remark(|| {
-            let (expect, fast, strict) = (batch.expect.seq, batch.fast, batch.strict);
+            let (expect, fast, strict) = (batch.expect.position.seq, batch.fast, batch.strict);
             format!(
                 "  expects {expect} fast {fast} strict {strict} reads {:?} drops {:?}",
                 batch.reads, batch.due_drops

@@ -111,6 +111,10 @@ impl<S> Sight<S> {
                     judge.violation("SD-25", what);
                 }
             }
+            Outcome::Lost { head } => {
+                let what = format!("partition {partition}: {id} was told of a loss at {head:?}, but nothing is lost");
+                self.judge.lock().violation("RL-16", what);
+            }
             Outcome::Unknown { .. } => seen.unknown = Some(id),
             Outcome::Applied { .. } => seen.conflicts_in_row = 0,
             Outcome::NotApplied { .. } => {}
@@ -133,6 +137,7 @@ fn words(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Applied { head } => format!("applied at {}", head.position.seq),
         Outcome::Conflict { keys, head } => format!("conflict at {} in {keys:?}", head.position.seq),
+        Outcome::Lost { head } => format!("lost, at {}", head.position.seq),
         Outcome::NotApplied { .. } => "not applied".to_owned(),
         Outcome::Unknown { .. } => "unknown".to_owned(),
     }

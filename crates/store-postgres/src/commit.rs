@@ -27,7 +27,7 @@ pub enum Attempt {
 /// How much an attempt looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Care {
-    /// Every record that was read. Otherwise the very position that the batch expects is asked for, and no record.
+    /// Every record that was read. Otherwise the very head that the batch expects is asked for, and no record.
     pub records: bool,
     /// Entries of indexes that may be there already.
     pub entries: IfThere,
@@ -50,7 +50,7 @@ pub async fn attempt(link: &mut Link, partition: PartitionId, batch: &Batch, car
         None => match (link.warnings().first(), position(&answers, batch)) {
             // A wait for a standby that was cut short is told by nothing but a warning.
             (Some(warning), _) => unknown(format!("the server warned: {warning}")),
-            (None, Some(position)) => Attempt::Applied(Head { position, now: batch.now }),
+            (None, Some(position)) => Attempt::Applied(Head { position, last: batch.id, now: batch.now }),
             (None, None) => unknown("the server did not tell the position of a commit".to_owned()),
         },
     }
@@ -77,7 +77,7 @@ pub fn first_error(answers: &Answers) -> Option<(&Error, Moment)> {
 fn position(answers: &Answers, batch: &Batch) -> Option<Position> {
     let row = answers.get(1)?.as_ref().ok()?.first()?;
     let seq = row.try_get::<_, i64>(1).ok()?;
-    Some(batch.raise.unwrap_or(Position { generation: batch.expect.generation, seq: seq as u64 }))
+    Some(batch.raise.unwrap_or(Position { generation: batch.expect.position.generation, seq: seq as u64 }))
 }
 
 fn steps<'a>(
@@ -124,7 +124,7 @@ fn steps<'a>(
 }
 
 fn take<'a>(home: Param<'a>, batch: &Batch, checked: bool) -> Step<'a> {
-    let least = batch.expect.seq as i64;
+    let least = batch.expect.position.seq as i64;
     let greatest = if checked && !batch.strict { i64::MAX } else { least };
     let int = |number: u64| Param::Int8(Some(number as i64));
     let raise = |part: fn(Position) -> u64| Param::Int8(batch.raise.map(|raise| part(raise) as i64));
@@ -132,12 +132,14 @@ fn take<'a>(home: Param<'a>, batch: &Batch, checked: bool) -> Step<'a> {
         Stmt::Take,
         [
             home,
-            int(batch.expect.generation),
+            int(batch.expect.position.generation),
             Param::Int8(Some(least)),
             Param::Int8(Some(greatest)),
             Param::Int8(Some(batch.now.as_i64())),
             raise(|position| position.generation),
             raise(|position| position.seq),
+            Param::Uuid(batch.id.0),
+            Param::Uuid(batch.expect.last.0),
         ],
     )
 }

@@ -17,7 +17,8 @@ create table partitions (
     id smallint not null primary key,
     generation bigint not null,
     seq bigint not null,
-    now bigint not null
+    now bigint not null,
+    last uuid not null
 ) with (fillfactor = 10, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0.01);
 create table feed (
     partition smallint not null,

@@ -10,7 +10,7 @@ use weft_core::change::{Batch, Head, Position};
 use weft_core::limits::{BYTES_PER_COMMIT_MAX, RECORDS_PER_COMMIT_MAX};
 use weft_core::record::Key;
 use weft_core::schema::Kind;
-use weft_core::{PartitionId, Time};
+use weft_core::{CommitId, PartitionId, Time};
 
 /// Why a batch is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,10 @@ pub enum Reason {
     Repeated(Head),
     Conflict {
         keys: Vec<Key>,
+        head: Head,
+    },
+    /// The batch is built on a commit that is not there.
+    Lost {
         head: Head,
     },
     Refused(&'static str),
@@ -32,7 +36,7 @@ pub enum Reason {
 /// True if the batch cannot be applied whatever the store holds, so that there is no use in sending it.
 pub fn is_hopeless(partition: PartitionId, batch: &Batch) -> bool {
     shape_error(partition, batch).is_some()
-        || batch.raise.is_some_and(|raise| raise <= batch.expect)
+        || batch.raise.is_some_and(|raise| raise <= batch.expect.position)
         || sort::misplaced(partition, &batch.reads).next().is_some()
 }
 
@@ -48,7 +52,8 @@ fn shape_error(partition: PartitionId, batch: &Batch) -> Option<&'static str> {
 pub async fn diagnose(link: &mut Link, partition: PartitionId, batch: &Batch) -> Result<Reason, String> {
     let home = Param::Int2(partition.0 as i16);
     let seen = sort::seen(partition, &batch.reads);
-    let mut steps = vec![Step::bare(Stmt::BeginRead), Step::new(Stmt::Standing, [home, Param::Uuid(batch.id.0)])];
+    let standing = [home, Param::Uuid(batch.id.0), Param::Uuid(batch.expect.last.0)];
+    let mut steps = vec![Step::bare(Stmt::BeginRead), Step::new(Stmt::Standing, standing)];
     for (kind, seen) in seen.iter() {
         steps.push(Step::new(Stmt::Changed(kind), [home, Param::SeenIds(seen), Param::SeenRevisions(seen)]));
     }
@@ -68,18 +73,19 @@ fn weigh(
 ) -> Result<Reason, Error> {
     let Some(standing) = answers[1].first() else { return Ok(Reason::Refused("there is no such partition")) };
     let head = head_of(standing, 0)?;
-    if standing.try_get(3)? {
+    if standing.try_get(4)? {
         return Ok(Reason::Barred);
     }
-    if standing.try_get::<_, Option<i64>>(4)?.is_some() {
-        return Ok(Reason::Repeated(head_of(standing, 4)?));
+    if standing.try_get::<_, Option<i64>>(5)?.is_some() {
+        return Ok(Reason::Repeated(head_of(standing, 5)?));
     }
-    let holds = batch.expect == head.position;
-    if batch.expect.generation != head.position.generation
-        || batch.expect.seq > head.position.seq
-        || batch.now < head.now
-        || (batch.strict && !holds)
-    {
+    let expect = batch.expect;
+    let holds = expect.is_at(&head);
+    let known = holds || expect.last == CommitId::default() || standing.try_get(9)?;
+    if !known || expect.position > head.position {
+        return Ok(Reason::Lost { head });
+    }
+    if expect.position.generation != head.position.generation || batch.now < head.now || (batch.strict && !holds) {
         return Ok(Reason::Conflict { keys: Vec::new(), head });
     }
     if !(batch.fast && holds) {
@@ -113,8 +119,9 @@ fn differing(
     Ok(keys)
 }
 
-/// A head from three columns: generation, seq, now.
+/// A head from four columns: generation, seq, now, last.
 pub fn head_of(row: &Row, first: usize) -> Result<Head, Error> {
     let number = |at: usize| row.try_get::<_, i64>(first + at).map(|number| number as u64);
-    Ok(Head { position: Position { generation: number(0)?, seq: number(1)? }, now: Time::from_ms(number(2)?) })
+    let position = Position { generation: number(0)?, seq: number(1)? };
+    Ok(Head { position, last: CommitId(row.try_get(first + 3)?), now: Time::from_ms(number(2)?) })
 }

@@ -14,7 +14,7 @@ use crate::options::{Options, PARTITIONS_DEFAULT};
 use uuid::Uuid;
 
 /// The format this program writes.
-pub const VERSION: i64 = 1;
+pub const VERSION: i64 = 2;
 
 /// Brings a store from `version - 1` to `version`.
 struct Upgrade {
@@ -23,7 +23,15 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: &[Upgrade] = &[];
+const UPGRADES: &[Upgrade] = &[Upgrade {
+    version: 2,
+    what: "let each partition name its last commit",
+    sql: "\
+alter table partitions add column last uuid not null default '00000000-0000-0000-0000-000000000000';
+alter table partitions alter column last drop default;
+update partitions
+set last = coalesce((select commit_id from feed where partition = id order by seq desc limit 1), last)",
+}];
 
 /// What a migration did, or would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,7 +150,8 @@ fn plan(options: &Options, found: Option<Found>, upgrades: &[Upgrade]) -> Plan {
 }
 
 fn due(version: i64, upgrades: &[Upgrade]) -> impl Iterator<Item = &Upgrade> {
-    upgrades.iter().filter(move |upgrade| upgrade.version > version)
+    // There is no way from a number below the first.
+    upgrades.iter().filter(move |upgrade| version >= 1 && upgrade.version > version)
 }
 
 fn partitions(options: &Options) -> u16 {
@@ -185,10 +194,10 @@ fn search_path(schema: &str) -> String {
 /// The whole of a new store. Nothing in it comes from outside but a checked name and a number.
 fn create(options: &Options) -> String {
     let schema = &options.schema;
-    let count = partitions(options);
+    let (count, nil) = (partitions(options), Uuid::nil());
     format!(
         "set local client_min_messages = warning;\ncreate schema if not exists {schema};\n{};\n{}insert into partitions \
-         (id, generation, seq, now) select id, 0, 0, 0 from generate_series(0, {count} - 1) id;\ninsert into meta (key, \
+         (id, generation, seq, now, last) select id, 0, 0, 0, '{nil}' from generate_series(0, {count} - 1) id;\ninsert into meta (key, \
          value) values ('format', '{VERSION}'), ('partitions', '{count}'), ('store_id', gen_random_uuid()::text)",
         search_path(schema),
         ddl::create()

@@ -118,9 +118,9 @@ fn gather(groups: &[Group], answers: &[Vec<Row>], count: usize) -> Result<Option
     let Some(first) = answers[0].first() else { return Ok(None) };
     for (group, rows) in groups.iter().zip(answers) {
         for row in rows {
-            let Some(number) = row.try_get::<_, Option<i64>>(3)? else { continue };
+            let Some(number) = row.try_get::<_, Option<i64>>(4)? else { continue };
             let place = group.places[number as usize - 1];
-            found[place] = scan::found(row, 4, group.kind.table(), group.mask)?;
+            found[place] = scan::found(row, 5, group.kind.table(), group.mask)?;
         }
     }
     Ok(Some(Read { head: head_of(first, 0)?, found }))

@@ -87,19 +87,27 @@ impl Stmt {
     }
 }
 
-const HEAD: &str = "select generation, seq, now from partitions where id = $1";
+const HEAD: &str = "select generation, seq, now, last from partitions where id = $1";
 
 /// First in every commit. Commits of a partition queue on this row and touch no other partition, so none can deadlock.
-/// After a wait the conditions are evaluated again on the row as it then is. Parameters: partition, generation expected,
-/// least and greatest seq, now, and the position to take instead of the next one.
+/// After a wait the conditions are evaluated again on the row as it then is; the feed is looked at as it was before, but
+/// whoever expects a commit was told of it before. Parameters: partition, generation expected, least and greatest seq,
+/// now, the position to take instead of the next one, the id of this commit, the last one expected; where the position
+/// may have moved, that one has to be in the feed.
 const TAKE: &str = "\
 with head as (
     update partitions
-    set generation = coalesce($6, generation), seq = coalesce($7, seq + 1), now = $5
+    set generation = coalesce($6, generation), seq = coalesce($7, seq + 1), now = $5, last = $8
     where id = $1
         and generation = $2
         and seq between $3 and $4
         and now <= $5
+        and (
+            last = $9
+            or $4 > $3
+            and ($9 = '00000000-0000-0000-0000-000000000000'
+                or exists (select from feed where partition = $1 and commit_id = $9))
+        )
         and ($6::bigint is null or ($6, $7) > (generation, seq))
     returning seq
 )
@@ -115,9 +123,11 @@ from partitions
 where id = $1
     and guard(not exists (select from barred where partition = $1 and commit_id = $2))";
 
-/// What a refused commit has to be told about: head, whether its id is barred, and where it was applied if it was.
+/// What a refused commit has to be told about: head, whether its id is barred, where it was applied if it was, and whether
+/// the one it is built on is there.
 const STANDING: &str = "\
-select p.generation, p.seq, p.now, b.at is not null, f.generation, f.seq, f.now
+select p.generation, p.seq, p.now, p.last, b.at is not null, f.generation, f.seq, f.now, f.commit_id,
+    exists (select from feed where partition = $1 and commit_id = $3)
 from partitions p
 left join barred b on b.partition = $1 and b.commit_id = $2
 left join feed f on f.partition = $1 and f.commit_id = $2
@@ -170,13 +180,13 @@ pub fn part_columns(table: &Table, mask: PartMask, alias: &str) -> String {
     parts_of(table, mask).map(|part| format!(", {alias}{}", table.parts[usize::from(part)])).collect()
 }
 
-/// Columns: generation, seq, now of the head, then number in the array, revision, the parts of the mask. At least one
+/// Columns: generation, seq, now, last of the head, then number in the array, revision, the parts of the mask. At least one
 /// row, so the head is always told; its rest is null if nothing was found.
 fn read(table: &Table, mask: PartMask) -> String {
     let parts = part_columns(table, mask, "t.");
     let outer = part_columns(table, mask, "r.");
     format!(
-        "select p.generation, p.seq, p.now, r.n, r.revision{outer} from partitions p left join lateral (select u.n, \
+        "select p.generation, p.seq, p.now, p.last, r.n, r.revision{outer} from partitions p left join lateral (select u.n, \
          t.revision{parts} from unnest($2::bytea[]) with ordinality u (id, n) cross join lateral (select * from {} where \
          partition = $1 and id = u.id limit 1) t) r on true where p.id = $1",
         table.name

@@ -142,7 +142,7 @@ impl PostgresStore {
             Ok(Reason::None { head }) if hasty => head,
             reason => return explained(reason, refusal),
         };
-        let holds = batch.fast && head.position == batch.expect;
+        let holds = batch.fast && head.is_at(&batch.expect);
         match self.attempt(link, partition, batch, Care { records: !holds, entries: IfThere::Keep }).await {
             Ok(outcome) => outcome,
             Err(why) => explained(diagnosis::diagnose(link, partition, batch).await, Some(why)),
@@ -185,7 +185,7 @@ impl PostgresStore {
     fn count(&self, outcome: &Outcome) {
         add(match outcome {
             Outcome::Applied { .. } => &self.counters.applied,
-            Outcome::Conflict { .. } => &self.counters.conflicts,
+            Outcome::Conflict { .. } | Outcome::Lost { .. } => &self.counters.conflicts,
             Outcome::NotApplied { .. } => &self.counters.not_applied,
             Outcome::Unknown { .. } => &self.counters.unknown,
         });
@@ -198,6 +198,7 @@ fn explained(reason: Result<Reason, String>, refusal: Option<(Verdict, String)>)
         (Ok(Reason::Barred), _) => not_applied(0, "the commit id is barred".to_owned()),
         (Ok(Reason::Repeated(head)), _) => Outcome::Applied { head },
         (Ok(Reason::Conflict { keys, head }), _) => Outcome::Conflict { keys, head },
+        (Ok(Reason::Lost { head }), _) => Outcome::Lost { head },
         (Ok(Reason::Refused(why)), _) => not_applied(0, why.to_owned()),
         (Ok(Reason::None { .. }), Some((Verdict::Duplicate, why))) => not_applied(0, why),
         // What spoke against it has gone meanwhile: the head tells the node where to go on from.

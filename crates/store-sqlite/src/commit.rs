@@ -28,6 +28,10 @@ pub enum Decision {
     Applied(Head),
     /// This id was applied before, and left this head.
     Repeated(Head),
+    /// The batch is built on a commit that is not there.
+    Lost {
+        head: Head,
+    },
     Conflict {
         keys: Vec<Key>,
         head: Head,
@@ -130,6 +134,9 @@ impl<'c> Applier<'c> {
             return Ok(Decision::Repeated(*head));
         }
         let head = known.head;
+        if self.has_lost(partition, &batch.expect, &head)? {
+            return Ok(Decision::Lost { head });
+        }
         if let Some(keys) = self.conflict(partition, batch, head)? {
             return Ok(Decision::Conflict { keys, head });
         }
@@ -145,11 +152,27 @@ impl<'c> Applier<'c> {
         self.apply(partition, batch, head).map(Decision::Applied)
     }
 
+    /// Somebody saw a head that this history does not lead through.
+    fn has_lost(&mut self, partition: PartitionId, seen: &Head, head: &Head) -> Result<bool> {
+        if seen.position > head.position {
+            return Ok(true);
+        }
+        let knows = seen.is_at(head) || seen.last == CommitId::default();
+        Ok(!knows && self.find(partition, seen.last)?.is_none())
+    }
+
+    /// The head that an applied commit left.
+    fn find(&mut self, partition: PartitionId, id: CommitId) -> Result<Option<Head>> {
+        match self.partitions[usize::from(partition.0)].recent_heads.get(&id) {
+            Some(found) => Ok(Some(*found)),
+            None => self.feed_find.query_row((partition.0, &id.0.as_bytes()[..]), head_of).optional(),
+        }
+    }
+
     /// The records that differ if the batch is in conflict; none if the head alone is the reason.
     fn conflict(&mut self, partition: PartitionId, batch: &Batch, head: Head) -> Result<Option<Vec<Key>>> {
-        let holds = batch.expect == head.position;
-        if batch.expect.generation != head.position.generation
-            || batch.expect.seq > head.position.seq
+        let holds = batch.expect.is_at(&head);
+        if batch.expect.position.generation != head.position.generation
             || batch.now < head.now
             || (batch.strict && !holds)
         {
@@ -199,7 +222,7 @@ impl<'c> Applier<'c> {
         }
         self.arm(partition, &armed)?;
         let position = batch.raise.unwrap_or(head.position.next());
-        let head = self.write_head(partition, Head { position, now: batch.now })?;
+        let head = self.write_head(partition, Head { position, last: batch.id, now: batch.now })?;
         let Position { generation, seq } = head.position;
         let events = (!batch.feed.is_empty()).then_some(batch.feed.as_ref());
         let id = &batch.id.0.as_bytes()[..];
@@ -209,7 +232,8 @@ impl<'c> Applier<'c> {
 
     fn write_head(&mut self, partition: PartitionId, head: Head) -> Result<Head> {
         let Position { generation, seq } = head.position;
-        self.head_write.execute((partition.0, generation as i64, seq as i64, head.now.as_i64()))?;
+        let last = &head.last.0.as_bytes()[..];
+        self.head_write.execute((partition.0, generation as i64, seq as i64, head.now.as_i64(), last))?;
         Ok(head)
     }
 
@@ -242,11 +266,7 @@ impl<'c> Applier<'c> {
         if known.barred.contains(&id) {
             return Ok(Some((Resolution::NotApplied, None)));
         }
-        let found = match known.recent_heads.get(&id) {
-            Some(found) => Some(*found),
-            None => self.feed_find.query_row((partition.0, &id.0.as_bytes()[..]), head_of).optional()?,
-        };
-        if let Some(found) = found {
+        if let Some(found) = self.find(partition, id)? {
             return Ok(Some((Resolution::Applied { position: found.position }, None)));
         }
         self.barred_trim.execute((partition.0, (now - BARRED_MS).as_i64()))?;
@@ -282,11 +302,11 @@ fn bind_due(
     statement.raw_bind_parameter(skip + 5, *id)
 }
 
-/// A head from the columns generation, seq, now.
+/// A head from the columns generation, seq, now, last.
 pub fn head_of(row: &rusqlite::Row<'_>) -> Result<Head> {
     let number = |at: usize| row.get::<_, i64>(at).map(|number| number as u64);
     let position = Position { generation: number(0)?, seq: number(1)? };
-    Ok(Head { position, now: Time::from_ms(number(2)?) })
+    Ok(Head { position, last: CommitId(Uuid::from_bytes(row.get(3)?)), now: Time::from_ms(number(2)?) })
 }
 
 #[cfg(test)]

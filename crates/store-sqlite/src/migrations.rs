@@ -12,7 +12,7 @@ use std::path::Path;
 pub const APPLICATION_ID: i64 = 0x5765_6674;
 
 /// The format this program writes.
-pub const VERSION: i64 = 3;
+pub const VERSION: i64 = 4;
 
 /// Brings a file from `version - 1` to `version`.
 struct Upgrade {
@@ -20,7 +20,7 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: [Upgrade; 2] = [
+const UPGRADES: [Upgrade; 3] = [
     Upgrade { version: 2, sql: "drop index feed_by_commit" },
     Upgrade {
         version: 3,
@@ -37,6 +37,11 @@ create table nodes (
     body blob,
     primary key (partition, id)
 ) without rowid",
+    },
+    Upgrade {
+        version: 4,
+        sql: "alter table partitions add column last blob not null default x'00000000000000000000000000000000';
+update partitions set last = coalesce((select commit_id from feed where partition = id order by seq desc limit 1), last)",
     },
 ];
 

@@ -87,14 +87,14 @@ pub fn due_add(rows: usize) -> String {
 pub const DUE_REMOVE: &str =
     "delete from due where partition = ?1 and timer = ?2 and at = ?3 and kind = ?4 and id = ?5";
 
-pub const HEAD_READ: &str = "select generation, seq, now from partitions where id = ?1";
-pub const HEAD_WRITE: &str = "update partitions set generation = ?2, seq = ?3, now = ?4 where id = ?1";
+pub const HEAD_READ: &str = "select generation, seq, now, last from partitions where id = ?1";
+pub const HEAD_WRITE: &str = "update partitions set generation = ?2, seq = ?3, now = ?4, last = ?5 where id = ?1";
 pub const FEED_ADD: &str =
     "insert into feed (partition, seq, generation, now, commit_id, events) values (?1, ?2, ?3, ?4, ?5, ?6)";
 /// Columns as in `HEAD_READ`, as the commit left them. Reads the feed from its end: no index would pay for how rarely an
 /// outcome is unknown here.
 pub const FEED_FIND: &str = "\
-select generation, seq, now from feed where partition = ?1 and commit_id = ?2 order by seq desc limit 1";
+select generation, seq, now, commit_id from feed where partition = ?1 and commit_id = ?2 order by seq desc limit 1";
 pub const BARRED_ALL: &str = "select commit_id from barred where partition = ?1";
 pub const BARRED_ADD: &str = "insert into barred (partition, commit_id, at) values (?1, ?2, ?3)";
 pub const BARRED_TRIM: &str = "delete from barred where partition = ?1 and at < ?2";

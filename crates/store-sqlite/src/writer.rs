@@ -245,6 +245,7 @@ impl<'c> Writer<'c> {
             }
             Ok(Decision::Repeated(head)) => Outcome::Applied { head },
             Ok(Decision::Conflict { keys, head }) => Outcome::Conflict { keys, head },
+            Ok(Decision::Lost { head }) => Outcome::Lost { head },
             Ok(Decision::Refused(why)) => Outcome::NotApplied { retry_after_ms: 0, source: source(why) },
             Err(error) => outcome_of(Verdict::NotApplied, Arc::new(error)),
         }
@@ -352,7 +353,7 @@ mod tests {
     use bytes::Bytes;
     use uuid::Uuid;
     use weft_core::ExecutionId;
-    use weft_core::change::{Body, Change, Position, Write};
+    use weft_core::change::{Body, Change, Write};
     use weft_core::record::Key;
     use weft_core::schema::{Kind, Type, Value};
 
@@ -371,7 +372,7 @@ mod tests {
     fn commit(partition: u16, writes: Vec<Write>) -> Commit {
         let batch = Batch {
             id: CommitId(Uuid::from_u128(partition.into())),
-            expect: Position::default(),
+            expect: Head::default(),
             fast: true,
             strict: false,
             now: Time::ZERO,

@@ -84,7 +84,7 @@ impl Call<'_> {
     pub fn holds_at(&self, head: Head) -> bool {
         let batch = self.batch;
         batch.fast
-            && batch.expect == head.position
+            && batch.expect.is_at(&head)
             && batch.now >= head.now
             && batch.raise.is_none()
             && self.refusal.is_none()
@@ -99,7 +99,7 @@ impl Call<'_> {
         all.cmd("XADD").arg(groups.names.feed()).arg(format!("{seq}-0")).arg("c").arg(&id.0.as_bytes()[..]);
         all.arg("e").arg(&self.batch.feed[..]);
         all.cmd("HSETNX").arg(groups.names.commits()).arg(&id.0.as_bytes()[..]).arg(&head);
-        all.cmd("SET").arg(groups.names.head()).arg(&head);
+        all.cmd("SET").arg(groups.names.head()).arg([head.as_bytes(), b" ", id.0.as_bytes()].concat());
         for (name, delta) in groups.sorted_sets() {
             if delta.gone.len() > 0 {
                 let mut remove = Cmd::with_capacity(delta.gone.len() + 2, delta.gone.bytes.len() + 64);
@@ -155,17 +155,18 @@ impl Call<'_> {
         let keys = 3 + counts.clone().sum::<usize>();
 
         let mut command = Cmd::with_capacity(keys * 2 + 64, batch.weight() + keys * 64 + 512);
-        command.arg("FCALL").arg(if self.only_frees() { "weft1_purge" } else { "weft1_commit" }).arg(keys);
+        command.arg("FCALL").arg(if self.only_frees() { "weft2_purge" } else { "weft2_commit" }).arg(keys);
         for key in [groups.names.head(), groups.names.feed(), groups.names.commits()] {
             command.write_arg(&key);
         }
         sets.iter().for_each(|(name, _)| command.write_arg(name));
         names.for_each(|names| names.iter().for_each(|name| command.write_arg(name)));
 
+        let Head { position, last, .. } = batch.expect;
         command.write_arg(batch.id.0.as_bytes());
-        for number in [batch.expect.generation, batch.expect.seq, batch.now.ms(), batch.expect.next().seq] {
-            command.write_arg_fmt(number);
-        }
+        command.arg(position.generation).arg(position.seq);
+        command.write_arg(if last == CommitId::default() { &[] } else { &last.0.as_bytes()[..] });
+        command.arg(batch.now.ms()).arg(position.next().seq);
         command.arg(self.flags());
         match batch.raise {
             Some(raise) => command.arg(raise.generation).arg(raise.seq),
@@ -205,7 +206,10 @@ impl Call<'_> {
     pub fn outcome(&self, reply: &Reply) -> Option<Outcome> {
         let Reply::Array(fields) = reply else { return None };
         match fields.split_first()? {
-            (Reply::Int(1), [left]) => Some(Outcome::Applied { head: head(Some(left))? }),
+            (Reply::Int(1), [left]) => {
+                Some(Outcome::Applied { head: Head { last: self.batch.id, ..head(Some(left))? } })
+            }
+            (Reply::Int(2), [found]) => Some(Outcome::Lost { head: head(Some(found))? }),
             (Reply::Int(0), [found, places @ ..]) => {
                 let key = |place: &Reply| match place {
                     Reply::Int(place) => self.groups.seen_key(*place),
@@ -219,16 +223,20 @@ impl Call<'_> {
     }
 }
 
-/// The head out of `generation seq now`. A partition without one stands at the beginning.
+/// The head out of `generation seq now last`, the last in bytes. A partition without one stands at the beginning.
 pub fn head(value: Option<&Reply>) -> Option<Head> {
-    let text = match value {
-        Some(Reply::BulkString(text)) => std::str::from_utf8(text).ok()?,
-        Some(Reply::SimpleString(text)) => text,
+    let bytes = match value {
+        Some(Reply::BulkString(bytes)) => &bytes[..],
+        Some(Reply::SimpleString(text)) => text.as_bytes(),
         Some(Reply::Nil) => return Some(Head::default()),
         _ => return None,
     };
-    let mut numbers = text.split(' ').map(|number| number.parse::<u64>().ok());
-    let mut next = || numbers.next().flatten();
-    let (generation, seq, now) = (next()?, next()?, next()?);
-    Some(Head { position: Position { generation, seq }, now: Time::from_ms(now) })
+    let mut fields = bytes.splitn(4, |byte| *byte == b' ');
+    let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse::<u64>().ok();
+    let (generation, seq, now) = (number()?, number()?, number()?);
+    let last = match fields.next().unwrap_or_default() {
+        [] => CommitId::default(),
+        id => CommitId(uuid::Uuid::from_slice(id).ok()?),
+    };
+    Some(Head { position: Position { generation, seq }, last, now: Time::from_ms(now) })
 }

@@ -1,6 +1,6 @@
 //! The function library. Its name carries a version: a node never replaces a library that an older node may call.
 
-pub const NAME: &str = "weft1";
+pub const NAME: &str = "weft2";
 pub const CODE: &str = include_str!("weft.lua");
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ impl Walk<'_> {
         let keys = members().map(|member| self.place(member).map(|place| place.key)).collect::<Result<Vec<_>, _>>()?;
         let per_record = 1 + crate::reader::other_parts(kind, mask).count();
         let mut command = redis::cmd("FCALL_RO");
-        command.arg("weft1_look").arg(1 + keys.len() * per_record).write_arg(&self.names.target(self.scan.target));
+        command.arg("weft2_look").arg(1 + keys.len() * per_record).write_arg(&self.names.target(self.scan.target));
         for key in &keys {
             write_names(self.names, kind, key, mask, &mut command);
         }

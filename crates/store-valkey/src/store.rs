@@ -194,7 +194,7 @@ impl Store for ValkeyStore {
         let names = self.names(partition)?;
         let now = self.now().await?.ms();
         let mut command = Cmd::new();
-        command.arg("FCALL").arg("weft1_resolve").arg(3);
+        command.arg("FCALL").arg("weft2_resolve").arg(3);
         for key in [names.head(), names.commits(), names.barred()] {
             command.write_arg(&key);
         }

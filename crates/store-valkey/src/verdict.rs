@@ -79,7 +79,9 @@ pub fn error(fault: Fault) -> Error {
     match outcome(fault) {
         Outcome::NotApplied { source, .. } => Error::Unavailable(source),
         Outcome::Unknown { source } => Error::Indeterminate(source),
-        Outcome::Applied { .. } | Outcome::Conflict { .. } => unreachable!("verdict: a fault is no success"),
+        Outcome::Applied { .. } | Outcome::Conflict { .. } | Outcome::Lost { .. } => {
+            unreachable!("verdict: a fault is no success")
+        }
     }
 }
 
@@ -107,7 +109,7 @@ mod tests {
     fn rl_15_every_error_reply_has_a_verdict() {
         let there = |host: &str| Some(Address::new(host, 7001));
         let later = Verdict::NotApplied { retry_after_ms: LATER_MS };
-        let inside = "script: weft1_commit, on @user_function:12.";
+        let inside = "script: weft2_commit, on @user_function:12.";
         let rows = [
             ("MOVED 3999 10.0.0.2:7001".to_owned(), Verdict::Moved(there("10.0.0.2"))),
             ("MOVED 3999 :7001".to_owned(), Verdict::Moved(there("10.0.0.1"))),
@@ -154,7 +156,7 @@ mod tests {
             Fault::Short { address: address(), reached: 0, needed: 1 },
             Fault::Broken { address: address(), why: "WRONGTYPE".to_owned() },
             reply("UNBLOCKED force unblock"),
-            reply("ERR x script: weft1_commit, on @user_function:1."),
+            reply("ERR x script: weft2_commit, on @user_function:1."),
             reply("NEW kind of error"),
         ];
         for fault in unknown {

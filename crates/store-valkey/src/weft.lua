@@ -1,22 +1,23 @@
-#!lua name=weft1
+#!lua name=weft2
 -- Commits of Weft: decides about a batch, then applies it. No rule of the product is in here, and no clock. Records and
 -- revisions are opaque bytes, numbers are decimal text. Every check comes before the first write: nothing is rolled back.
 --
--- weft1_commit, and weft1_purge for a batch that only deletes
+-- weft2_commit, and weft2_purge for a batch that only deletes
 --   KEYS  head, feed, commits, Z sorted sets, then the keys of records in the groups S W T R X D:
 --         S set   W set, and seen   T revision rewritten, and seen   R only seen   X deleted, and seen   D deleted
---   ARGV  1 commit id, the revision of all it writes    2 expected generation   3 expected seq   4 now   5 next seq
---         6 flags: f fast, s strict, w writes again what was applied before     7 8 generation and seq to raise to, or ''
---         9 why it is refused whatever is stored, or ''    10 events
---         11 what was seen of W T R X, 17 bytes each: `r` revision, `a` absent, `*` not looked at
---         12…18 how many: Z S W T R X D
+--   ARGV  1 commit id, the revision of all it writes    2 3 4 expected generation, seq and last commit, or ''
+--         5 now   6 next seq   7 flags: f fast, s strict, w writes again what was applied before
+--         8 9 generation and seq to raise to, or ''    10 why it is refused whatever is stored, or ''    11 events
+--         12 what was seen of W T R X, 17 bytes each: `r` revision, `a` absent, `*` not looked at
+--         13…19 how many: Z S W T R X D
 --         per sorted set: how many removed, how many arguments added, the removed, then `0` and member by turns
 --         the values of S W
---   reply 1, the head it left    or 0, the head, the places in W T R X of records that differ
--- weft1_resolve
+--   reply 1, generation seq now it left   or 0, the head, the places in W T R X of records that differ
+--         or 2, the head: the commit that was last is not in the history
+-- weft2_resolve
 --   KEYS  head, commits, barred    ARGV  commit id, now, bars from before this are forgotten, flag w
---   reply 1, the head it left    or 0: it is barred
--- weft1_look, which only reads
+--   reply 1, generation seq now it left   or 0: it is barred
+-- weft2_look, which only reads
 --   KEYS  sorted set, strings      ARGV  members
 --   reply the scores of the members in slices, then the strings in slices
 
@@ -32,14 +33,12 @@ local function less(a, b)
   return #a < #b or (#a == #b and a < b)
 end
 
-local function next_seq(seq)
-  return string.format('%.0f', tonumber(seq) + 1)
-end
+local function next_seq(seq) return string.format('%.0f', tonumber(seq) + 1) end
 
--- The head as text and in its three numbers.
+-- The head as text, its three numbers and the last commit.
 local function read_head(key)
   local head = redis.call('GET', key) or '0 0 0'
-  return head, string.match(head, '^(%d+) (%d+) (%d+)$')
+  return head, string.match(head, '^(%d+) (%d+) (%d+) ?(.*)$')
 end
 
 -- Adds the places of the records in KEYS[first..last] that are not as they were seen.
@@ -58,7 +57,7 @@ local function add_differing(reply, KEYS, first, last, seen)
 end
 
 local function commit(KEYS, ARGV)
-  local id, flags = ARGV[1], ARGV[6]
+  local id, flags = ARGV[1], ARGV[7]
   local done = redis.call('HGET', KEYS[3], id)
   if done == 'x' then return redis.error_reply('WEFT barred: the commit was given up') end
   if done then
@@ -66,36 +65,39 @@ local function commit(KEYS, ARGV)
     return {1, done}
   end
 
-  local head, generation, seq, now = read_head(KEYS[1])
-  local holds = seq == ARGV[3]
-  if generation ~= ARGV[2] or less(seq, ARGV[3]) or less(ARGV[4], now)
-    or (not holds and string.find(flags, 's', 1, true)) then
+  local head, generation, seq, now, last = read_head(KEYS[1])
+  local holds = generation == ARGV[2] and seq == ARGV[3] and last == ARGV[4]
+  local base = holds or ARGV[4] == '' or redis.call('HGET', KEYS[3], ARGV[4])
+  if not base or base == 'x' or less(generation, ARGV[2]) or (generation == ARGV[2] and less(seq, ARGV[3])) then
+    return {2, head}
+  end
+  if generation ~= ARGV[2] or less(ARGV[5], now) or (not holds and string.find(flags, 's', 1, true)) then
     return {0, head}
   end
-  local z, s, w, t, r, x, d = unpack(ARGV, 12, 18)
+  local z, s, w, t, r, x, d = unpack(ARGV, 13, 19)
   local first = 4 + z
   local touched = first + s + w
   local deleted = touched + t + r
   if not (holds and string.find(flags, 'f', 1, true)) then
     local reply = {0, head}
-    add_differing(reply, KEYS, first + s, deleted + x - 1, ARGV[11])
+    add_differing(reply, KEYS, first + s, deleted + x - 1, ARGV[12])
     if #reply > 2 then return reply end
   end
-  if ARGV[9] ~= '' then return redis.error_reply('WEFT refused: ' .. ARGV[9]) end
-  local at = holds and ARGV[5] or next_seq(seq)
-  if ARGV[7] ~= '' then
-    if less(ARGV[7], generation) or not less(seq, ARGV[8]) then
+  if ARGV[10] ~= '' then return redis.error_reply('WEFT refused: ' .. ARGV[10]) end
+  local at = holds and ARGV[6] or next_seq(seq)
+  if ARGV[8] ~= '' then
+    if less(ARGV[8], generation) or not less(seq, ARGV[9]) then
       return redis.error_reply('WEFT refused: the commit raises the partition to where it already is')
     end
-    generation, at = ARGV[7], ARGV[8]
+    generation, at = ARGV[8], ARGV[9]
   end
 
   -- From here on only writes that cannot fail. The feed comes first: it alone would object to a position.
-  head = generation .. ' ' .. at .. ' ' .. ARGV[4]
-  redis.call('XADD', KEYS[2], at .. '-0', 'c', id, 'e', ARGV[10])
-  redis.call('SET', KEYS[1], head)
+  head = generation .. ' ' .. at .. ' ' .. ARGV[5]
+  redis.call('XADD', KEYS[2], at .. '-0', 'c', id, 'e', ARGV[11])
+  redis.call('SET', KEYS[1], head .. ' ' .. id)
   redis.call('HSET', KEYS[3], id, head)
-  local arg = 19
+  local arg = 20
   for i = 4, first - 1 do
     local come = arg + 2 + ARGV[arg]
     local rest = come + ARGV[arg + 1]
@@ -119,8 +121,8 @@ local function resolve(KEYS, ARGV)
   local id = ARGV[1]
   local done = redis.call('HGET', KEYS[2], id)
   if not done then
-    local _, generation, seq, now = read_head(KEYS[1])
-    redis.call('SET', KEYS[1], generation .. ' ' .. next_seq(seq) .. ' ' .. now)
+    local _, generation, seq, now, last = read_head(KEYS[1])
+    redis.call('SET', KEYS[1], generation .. ' ' .. next_seq(seq) .. ' ' .. now .. ' ' .. last)
     redis.call('ZADD', KEYS[3], ARGV[2], id)
     local old = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. ARGV[3], 'LIMIT', 0, 100)
     if #old > 0 then
@@ -140,8 +142,8 @@ local function look(KEYS, ARGV)
   return reply
 end
 
-redis.register_function('weft1_commit', commit)
+redis.register_function('weft2_commit', commit)
 -- Deletes free memory, so a full server still takes them.
-redis.register_function{function_name = 'weft1_purge', callback = commit, flags = {'allow-oom'}}
-redis.register_function('weft1_resolve', resolve)
-redis.register_function{function_name = 'weft1_look', callback = look, flags = {'no-writes'}}
+redis.register_function{function_name = 'weft2_purge', callback = commit, flags = {'allow-oom'}}
+redis.register_function('weft2_resolve', resolve)
+redis.register_function{function_name = 'weft2_look', callback = look, flags = {'no-writes'}}

@@ -234,7 +234,7 @@ impl<S: Store> Faulty<S> {
         let Ok(read) = self.inner.read(partition, Vec::new()).await else {
             return unknown(Fault::CommitUnknownApplied);
         };
-        batch.expect = read.head.position;
+        batch.expect = read.head;
         batch.fast = true;
         batch.now = batch.now.max(read.head.now);
         self.inner.commit(partition, batch).await

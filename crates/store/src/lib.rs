@@ -170,9 +170,11 @@ pub struct Page {
 pub enum Outcome {
     /// The head as this commit left it.
     Applied { head: Head },
-    /// Somebody else changed a record, the clock of the partition is ahead, or the position was needed and moved.
+    /// Somebody else changed a record, the clock of the partition is ahead, or the head was needed and moved.
     /// `keys` are the records whose revision differs; none if the head alone decided.
     Conflict { keys: Vec<Key>, head: Head },
+    /// The batch is built on a commit that the store does not have: an acknowledged write is gone.
+    Lost { head: Head },
     /// It did not happen and never will; trying again may help.
     NotApplied { retry_after_ms: u64, source: Arc<dyn std::error::Error + Send + Sync> },
     /// It may have happened: ask `resolve`.

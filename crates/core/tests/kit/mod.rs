@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 use weft_core::apply::apply;
-use weft_core::change::{Batch, Change, DueEntry, Position};
+use weft_core::change::{Batch, Change, DueEntry, Head};
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, Expire, Principal};
 use weft_core::error::Rejection;
@@ -193,8 +193,7 @@ impl World {
         }
         self.commits += 1;
         let id = CommitId(Uuid::from_u128(u128::from(self.commits) << 64));
-        let position = Position { generation: 1, seq: self.commits };
-        let (batch, after) = overlay.seal(id, position, false, self.now);
+        let (batch, after) = overlay.seal(id, Head::default(), false, self.now);
         self.apply(&batch);
         for (key, record) in after {
             let stored = self.record(key);

@@ -1,13 +1,14 @@
 //! Closing a batch, sending it, and what follows from the store's answer.
 //!
-//! Applied: everyone is answered. Conflict: the stale records are dropped and the commands run again. Not applied:
-//! callers are told to come back. Unknown: nothing else is committed until `resolve` has said what happened.
+//! Applied: everyone is answered. Conflict: the stale records are dropped and the commands run again. Lost: so do they
+//! when the loss has been told. Not applied: callers are told to come back. Unknown: nothing else is committed until
+//! `resolve` has said what happened.
 
 use super::claims::Served;
 use super::{Answer, Effect, Item, Partition};
 use crate::hub::Notice;
 use std::collections::BTreeMap;
-use weft_core::change::{Head, Position};
+use weft_core::change::Head;
 use weft_core::error::Rejection;
 use weft_core::planted::{self, Defect};
 use weft_core::record::execution::{Execution, LeaseEnd, State};
@@ -46,7 +47,7 @@ pub struct Settled {
 pub struct Flying {
     id: CommitId,
     number: u64,
-    expect: Position,
+    expect: Head,
     now: Time,
     records: BTreeMap<Key, Option<Record>>,
     children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
@@ -68,7 +69,7 @@ struct Unknown {
 
 impl Flying {
     /// A commit that raises the generation: nobody waits for it.
-    pub fn raise(id: CommitId, number: u64, expect: Position, now: Time) -> Self {
+    pub fn raise(id: CommitId, number: u64, expect: Head, now: Time) -> Self {
         Self {
             id,
             number,
@@ -83,6 +84,10 @@ impl Flying {
             unknown: None,
             raise: true,
         }
+    }
+
+    pub fn id(&self) -> CommitId {
+        self.id
     }
 
     pub fn has(&self, key: &Key) -> bool {
@@ -134,7 +139,7 @@ impl Partition {
         let children = open.overlay.new_children().clone();
         let leased: usize = open.served.iter().map(Served::leases).sum();
         self.node.counters.commands.add((open.done.len() + leased) as u64);
-        let (mut batch, records) = open.overlay.seal(id, self.head.position, false, self.now);
+        let (mut batch, records) = open.overlay.seal(id, self.head, false, self.now);
         batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
         self.cache.begin_batch();
         let mut due: BTreeMap<Timer, Time> = BTreeMap::new();
@@ -148,7 +153,7 @@ impl Partition {
         self.flying = Some(Flying {
             id,
             number: self.batch,
-            expect: self.head.position,
+            expect: self.head,
             now: batch.now,
             records: records.into_iter().collect(),
             children,
@@ -206,6 +211,10 @@ impl Partition {
                 }
                 self.run_again(flying);
             }
+            Outcome::Lost { head } => {
+                self.meet_loss(head);
+                self.run_again(flying);
+            }
             Outcome::NotApplied { retry_after_ms, source } => {
                 self.node.counters.not_applied.add(1);
                 if let Some(times) = self.complaints.voice(self.node.runtime.clock()) {
@@ -229,8 +238,7 @@ impl Partition {
             return self.run_again(flying);
         }
         if planted::on(Defect::UnknownTakenAsApplied) {
-            let position = Position { seq: flying.expect.seq + 1, ..flying.expect };
-            let head = Head { position, now: flying.now };
+            let head = Head { position: flying.expect.position.next(), last: flying.id, now: flying.now };
             return self.applied(flying, head);
         }
         let give_up_at = self.node.runtime.clock() + self.node.config.unknown_wait_ms;
@@ -245,15 +253,12 @@ impl Partition {
             Ok(Resolution::Applied { position }) => {
                 // Others may have written since; what is cached needs a check of its own.
                 self.foreign += 1;
-                let head = Head { position, now: flying.now };
+                let head = Head { position, last: flying.id, now: flying.now };
                 self.applied(flying, head);
             }
             Ok(Resolution::NotApplied) => {
                 self.foreign += 1;
-                // The bar stands behind everything this node has seen. A store that lost some of it is not that far, and
-                // could otherwise have come back to the very position that this node saw last.
-                self.head.position = self.head.position.next();
-                self.node.seen.note(self.id, self.head.position);
+                self.take_bar();
                 self.run_again(flying);
             }
             Err(error) => {
@@ -288,11 +293,10 @@ impl Partition {
     }
 
     fn applied(&mut self, flying: Flying, head: Head) {
-        if head.position.seq != flying.expect.seq + 1 || head.position.generation != flying.expect.generation {
+        if head.position != flying.expect.position.next() {
             self.foreign += 1;
         }
-        self.head = Head { position: head.position, now: self.head.now.max(head.now) };
-        self.node.seen.note(self.id, head.position);
+        self.take_own_head(head);
         if flying.raise {
             self.raised(head);
         }

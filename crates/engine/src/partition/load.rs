@@ -70,6 +70,12 @@ impl Partition {
         match read {
             Ok(read) => {
                 self.head.now = self.head.now.max(read.head.now);
+                let ours = self.flying.as_ref().is_some_and(|flying| flying.id() == read.head.last);
+                if read.head.position > self.head.position && !ours {
+                    // What was read may be newer than what commits are built on: it needs a check of its own, or a store
+                    // that lost the newer part would be taken for one that stands where this node saw it.
+                    self.foreign += 1;
+                }
                 for ((key, parts), found) in keys.iter().zip(read.found) {
                     self.absorb(*key, *parts, found, stamp, turn);
                 }
@@ -153,6 +159,7 @@ impl Partition {
             }
             ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),
             ScanTag::ByClaim(reference) => self.found_by_claim(reference, page),
+            ScanTag::Kept => self.found_kept(&page.entries),
         }
     }
 
@@ -164,7 +171,13 @@ impl Partition {
             return;
         }
         match (&entry.found, parts) {
-            (Some(found), Some(parts)) => self.absorb(key, parts, Some(found.clone()), stamp, turn),
+            (Some(found), Some(parts)) => {
+                // A scan does not tell the head it was made at. What others have written may be newer than what commits
+                // are built on, and needs a check.
+                let known = self.node.description.exclusive || self.loss.knows(found.revision);
+                let stamp = if known { stamp } else { 0 };
+                self.absorb(key, parts, Some(found.clone()), stamp, turn);
+            }
             _ if !self.node.description.exclusive && self.cache.is_older(&key, turn) => self.cache.remove(&key),
             _ => {}
         }
@@ -176,6 +189,7 @@ impl Partition {
             ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
             ScanTag::Children(..) => {}
             ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),
+            ScanTag::Kept => self.kept_not_found(),
         }
         self.unstall();
     }

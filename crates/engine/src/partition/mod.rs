@@ -101,6 +101,8 @@ pub enum ScanTag {
     Children(ExecutionId, Option<ExecutionId>),
     /// The executions that a claim call with this reference took.
     ByClaim([u8; 32]),
+    /// The commits that a store which lost some still has.
+    Kept,
 }
 
 /// What goes out: a store call. The driver brings its answer back.
@@ -181,7 +183,7 @@ impl Partition {
         Self {
             id,
             head,
-            foreign: 0,
+            foreign: 1,
             turn: 1,
             batch: 1,
             acked: 0,

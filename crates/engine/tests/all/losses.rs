@@ -7,7 +7,7 @@ use weft_core::PartitionId;
 use weft_core::event::{self, Fact};
 use weft_core::loss::GAP;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Completion, Config, Submission};
+use weft_engine::{Completion, Config, Replaying, Submission};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
@@ -124,4 +124,83 @@ async fn rl_16_a_loss_shows_although_a_bar_has_filled_the_gap() {
     submitted.await.unwrap().unwrap();
     assert_eq!(losses(&store).len(), 1);
     assert!(client.get(lost).await.is_err());
+}
+
+/// A primary that was replaced and has written on, or a lost tail that others have overwritten since: the histories have
+/// parted, and neither position says so.
+#[tokio::test(start_paused = true)]
+async fn rl_16_a_history_that_parted_is_noticed_however_long_it_is() {
+    for foreign in [1, 2, 5] {
+        let store = memory(1).shared();
+        let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+        let kept = a.client.submit(Submission::new("mail")).await.unwrap().id;
+        b.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+        let saved = store.save(P0);
+        let work = a.client.claim(worker()).await.unwrap().executions.remove(0);
+        let lost = a.client.submit(Submission::new("mail")).await.unwrap().id;
+        let kept_seq = store.dump(P0).head.position.seq - 2;
+        store.go_back(&saved);
+        for _ in 0..foreign {
+            b.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+        }
+        assert_eq!(losses(&store), [], "who has lost nothing does not notice");
+
+        let refused = a.client.complete(Completion::of(&work)).await.unwrap_err();
+        assert_eq!(refused.code(), "execution_not_active", "{foreign}: a lease of the lost window fences nothing in");
+        let told = losses(&store);
+        assert_eq!(told.len(), 1, "{foreign}: {told:?}");
+        let (generation, kept_told, seen, executions) = told[0];
+        assert_eq!((generation, seen, executions), (1, kept_seq + 2, 2), "{foreign}");
+        assert!(kept_told <= kept_seq, "{foreign}: of what this node saw, all up to {kept_seq} is there at most");
+        assert!(a.client.get(lost).await.is_err(), "{foreign}: what is lost is not shown from memory");
+        let again = b.client.claim(worker()).await.unwrap().executions.remove(0);
+        assert_eq!(again.id, kept);
+        a.client.complete(Completion::of(&again)).await.unwrap();
+        assert_eq!(losses(&store).len(), 1, "{foreign}: told once");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_18_a_record_of_a_lost_commit_is_not_built_on_although_the_position_holds() {
+    let store = memory(1).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    b.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+    a.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+    let saved = store.save(P0);
+    let lost = b.client.submit(Submission::new("mail")).await.unwrap().id;
+    let rejected = a.client.replay(Replaying::new(lost, "again")).await;
+    rejected.expect_err("what has not ended is not replayed; its record is loaded now");
+    store.go_back(&saved);
+    let changed = a.client.change_priority(lost, 7).await;
+    assert!(changed.is_err(), "what is gone is not changed: {changed:?}");
+    assert!(!store.dump(P0).records.keys().any(|key| *key == weft_core::record::Key::Execution(lost)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_a_loss_is_told_although_the_store_is_slow_to_answer_and_fails() {
+    for faults in [
+        Faults { read_error: 1000, ..Faults::default() },
+        Faults { commit_not_applied: 1000, ..Faults::default() },
+        Faults { commit_unknown_lost: 1000, ..Faults::default() },
+        Faults { before_ms: (500, 2_000), after_ms: (500, 2_000), ..Faults::default() },
+    ] {
+        let shared = memory(1).shared();
+        let (store, faulty, engine) = open_faulty_on(shared, Faults::default(), Config::default()).await;
+        let client = engine.client("shop").unwrap();
+        client.submit(Submission::new("mail")).await.unwrap();
+        let saved = store.save(P0);
+        client.submit(Submission::new("mail")).await.unwrap();
+        store.go_back(&saved);
+        faulty.set_faults(faults);
+        for _ in 0..20 {
+            let (submitting, claiming) = (client.clone(), client.clone());
+            tokio::spawn(async move { submitting.submit(Submission::new("mail")).await });
+            tokio::spawn(async move { claiming.claim(worker().wait_ms(3_000)).await });
+            pass(100).await;
+        }
+        faulty.set_faults(Faults::default());
+        pass(10_000).await;
+        client.submit(Submission::new("mail")).await.expect("work goes on");
+        assert_eq!(losses(&store).len(), 1);
+    }
 }

@@ -102,7 +102,7 @@ async fn damage(store: &MemoryStore, id: ExecutionId) {
     let stored = &dump.records[&key];
     let batch = Batch {
         id: CommitId(uuid::Uuid::from_u128(99)),
-        expect: dump.head.position,
+        expect: dump.head,
         fast: true,
         strict: false,
         now: dump.head.now,

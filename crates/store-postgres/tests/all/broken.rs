@@ -58,7 +58,7 @@ async fn write_and_look(store: &PostgresStore, partition: PartitionId, stop: &At
                 seen.unknown_applied += u64::from(was_applied);
                 was_applied
             }
-            Outcome::Conflict { .. } => panic!("nobody else writes here"),
+            Outcome::Conflict { .. } | Outcome::Lost { .. } => panic!("nobody else writes here"),
         };
         assert_eq!(is_there(store, partition, number, id).await, expected, "{seen:?}");
     }
@@ -305,7 +305,7 @@ async fn rl_12_a_frozen_server_makes_an_outcome_unknown_and_resolve_settles_it()
     let found = get(&store, key(P0, 2)).await.is_some();
     assert_eq!(matches!(resolution, Resolution::Applied { .. }), found);
     let now = head_of(&store, P0).await;
-    let again = store.commit(P0, Batch { expect: now.position, ..sent }).await;
+    let again = store.commit(P0, Batch { expect: now, ..sent }).await;
     match (resolution, again) {
         (Resolution::Applied { position }, Outcome::Applied { head }) => assert_eq!(head.position, position),
         (Resolution::NotApplied, Outcome::NotApplied { .. }) => {}

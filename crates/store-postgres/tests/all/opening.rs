@@ -1,7 +1,8 @@
 //! What is opened, what is refused and with which words.
 
-use crate::records::{P0, apply, insert, key};
+use crate::records::{P0, P1, apply, head, insert, key};
 use crate::server::{fresh, name, options, sql, with};
+use weft_core::change::Head;
 use weft_store::{Level, Resolution, Store};
 use weft_store_postgres::{Migrate, OpenError, Options, PostgresStore, drop_schema, migrate};
 
@@ -61,6 +62,28 @@ async fn ops_23_another_format_is_refused_by_its_number() {
     set("many").await;
     let error = refusal(options(&schema)).await;
     assert!(matches!(error, OpenError::Foreign { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn ops_24_a_store_of_the_first_format_is_upgraded_and_goes_on() {
+    let schema = name();
+    let store = PostgresStore::open(options(&schema).partitions(2)).await.unwrap();
+    let last = apply(&store, P0, vec![insert(key(P0, 1), b"kept")]).await;
+    drop(store);
+    let back = format!(
+        "alter table {schema}.partitions drop column last; update {schema}.meta set value = '1' where key = 'format'"
+    );
+    sql().await.batch_execute(&back).await.unwrap();
+    let error = refusal(options(&schema).migrate(Migrate::Check)).await;
+    assert!(matches!(error, OpenError::Older { found: 1, .. }), "{error}");
+    let plan = migrate(&options(&schema), true).await.unwrap();
+    assert_eq!((plan.found, plan.steps.len(), plan.done), (Some(1), 1, false));
+
+    let store = PostgresStore::open(options(&schema)).await.unwrap();
+    assert_eq!(head(&store, P0).await, last, "the head names the commit it came from");
+    assert_eq!(head(&store, P1).await, Head::default());
+    let next = apply(&store, P0, vec![insert(key(P0, 2), b"new")]).await;
+    assert_eq!(next.position, last.position.next());
 }
 
 #[tokio::test]

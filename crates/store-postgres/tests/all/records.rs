@@ -45,7 +45,7 @@ pub fn mint() -> CommitId {
 pub fn batch(head: Head, writes: Vec<Write>) -> Batch {
     Batch {
         id: mint(),
-        expect: head.position,
+        expect: head,
         fast: true,
         strict: false,
         now: head.now,

@@ -113,6 +113,7 @@ table partitions with (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuu
     generation bigint not null
     seq bigint not null
     now bigint not null
+    last uuid not null
 CREATE UNIQUE INDEX attempts_pkey ON weft.attempts USING btree (partition, id)
 CREATE UNIQUE INDEX barred_pkey ON weft.barred USING btree (partition, commit_id)
 CREATE UNIQUE INDEX continuations_pkey ON weft.continuations USING btree (partition, id)

@@ -16,8 +16,8 @@ async fn answers_are_those_of_the_store_in_memory() {
     let memory = MemoryStore::new(3, Arc::new(|| Time::ZERO));
     let postgres = open_fresh(3).await;
     let report = differential::run(&memory, &postgres, 0x5eed, 3000).await;
-    let Report { applied, repeated, conflicts, head_conflicts, refused, found, barred, .. } = report;
-    let counts = [applied, repeated, conflicts, head_conflicts, refused, found, barred];
+    let Report { applied, repeated, conflicts, head_conflicts, lost, refused, found, barred, .. } = report;
+    let counts = [applied, repeated, conflicts, head_conflicts, lost, refused, found, barred];
     assert!(counts.iter().all(|count| *count > 0), "{report:?}");
     assert!(report.entries > 1000, "{report:?}");
 }

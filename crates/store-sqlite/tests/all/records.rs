@@ -55,7 +55,7 @@ pub fn delete(key: Key) -> Write {
 pub fn batch(head: Head, id: u128, writes: Vec<Write>) -> Batch {
     Batch {
         id: CommitId(Uuid::from_u128(id)),
-        expect: head.position,
+        expect: head,
         fast: true,
         strict: false,
         now: head.now,

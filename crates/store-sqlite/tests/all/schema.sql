@@ -131,5 +131,6 @@ CREATE TABLE partitions (
     id integer not null primary key,
     generation integer not null,
     seq integer not null,
-    now integer not null
+    now integer not null,
+    last blob not null default x'00000000000000000000000000000000'
 );

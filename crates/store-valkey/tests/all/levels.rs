@@ -63,7 +63,7 @@ async fn falls_short(level: Level) {
     for fast in [true, false] {
         let commit = Batch { fast, ..batch(&store, P0, vec![update(key(P0, 1), &[(0, b"b")])]).await };
         let id = commit.id;
-        let position = commit.expect.next();
+        let position = commit.expect.position.next();
         let outcome = store.commit(P0, commit).await;
         assert!(matches!(outcome, Outcome::Unknown { .. }), "{outcome:?}");
         // It writes again and waits like a commit, so a stopped replica is not taken for one that is up to date, not even

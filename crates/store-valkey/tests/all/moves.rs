@@ -24,7 +24,7 @@ async fn load(store: Arc<ValkeyStore>, stop: Arc<AtomicBool>, first: u128) -> Ve
         // A partition on its way may not answer for a while.
         let Ok(read) = store.read(PARTITION, Vec::new()).await else { continue };
         let mut commit = Batch {
-            expect: read.head.position,
+            expect: read.head,
             now: read.head.now,
             reads: vec![(write.key, None)],
             writes: vec![write],
@@ -47,7 +47,7 @@ async fn load(store: Arc<ValkeyStore>, stop: Arc<AtomicBool>, first: u128) -> Ve
                     acknowledged.push(number);
                 }
             }
-            Outcome::Conflict { .. } => panic!("nobody else writes here"),
+            Outcome::Conflict { .. } | Outcome::Lost { .. } => panic!("nobody else writes here"),
         }
     }
     acknowledged
@@ -210,7 +210,7 @@ async fn a_slot_that_is_half_way_is_served_where_its_keys_are() {
 /// A batch for a record that cannot be read at the moment: position and time come with another one.
 async fn batch_over(store: &ValkeyStore, readable: Key, write: Write) -> Batch {
     let read = store.read(PARTITION, vec![(readable, PartMask::NONE)]).await.unwrap();
-    let (expect, now) = (read.head.position, read.head.now);
+    let (expect, now) = (read.head, read.head.now);
     Batch { expect, now, fast: true, reads: vec![(write.key, None)], writes: vec![write], ..empty() }
 }
 

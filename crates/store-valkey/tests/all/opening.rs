@@ -86,7 +86,7 @@ async fn a_store_of_a_newer_program_and_a_damaged_one_are_refused() {
 #[tokio::test]
 async fn rl_36_a_library_of_the_same_name_and_other_code_is_refused() {
     let server = Valkey::start(&[]).unwrap();
-    let code = "#!lua name=weft1\nredis.register_function('weft1_commit', function() return 1 end)";
+    let code = "#!lua name=weft2\nredis.register_function('weft2_commit', function() return 1 end)";
     server.command(&["FUNCTION", "LOAD", code]).unwrap();
     let error = refused(servers::on(&server)).await;
     assert!(matches!(error, OpenError::Library { .. }), "{error}");

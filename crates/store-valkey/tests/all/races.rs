@@ -127,7 +127,7 @@ async fn ri_3_an_id_is_applied_once_on_whatever_way_it_comes() {
     let Outcome::Applied { head } = store.commit(P0, first.clone()).await else { panic!("it is applied") };
     let later = apply(&store, P0, vec![update(key(P0, 1), &[(0, b"c")])]).await;
     for fast in [true, false] {
-        let again = Batch { fast, expect: later.position, ..first.clone() };
+        let again = Batch { fast, expect: later, ..first.clone() };
         let Outcome::Applied { head: told } = store.commit(P0, again).await else { panic!("it was applied") };
         assert_eq!(told, head, "where it was the first time");
     }
@@ -136,10 +136,10 @@ async fn ri_3_an_id_is_applied_once_on_whatever_way_it_comes() {
     let barred = batch(&store, P0, vec![update(key(P0, 1), &[(0, b"d")])]).await;
     assert_eq!(other.resolve(P0, barred.id).await.unwrap(), Resolution::NotApplied);
     for store in [&store, &other] {
-        let position = store.read(P0, Vec::new()).await.unwrap().head.position;
+        let expect = store.read(P0, Vec::new()).await.unwrap().head;
         let outcome = store.commit(P0, barred.clone()).await;
         assert!(!matches!(outcome, Outcome::Applied { .. }), "what was barred elsewhere is not applied: {outcome:?}");
-        let outcome = store.commit(P0, Batch { expect: position, ..barred.clone() }).await;
+        let outcome = store.commit(P0, Batch { expect, ..barred.clone() }).await;
         assert!(matches!(outcome, Outcome::NotApplied { .. }), "nor when it is brought up to date: {outcome:?}");
     }
     wipe(&options).await.unwrap();

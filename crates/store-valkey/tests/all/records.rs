@@ -62,7 +62,7 @@ pub async fn batch<S: Store>(store: &S, partition: PartitionId, writes: Vec<Writ
     let revisions = read.found.iter().map(|found| found.as_ref().map(|found| found.revision));
     Batch {
         id: mint(),
-        expect: read.head.position,
+        expect: read.head,
         fast: true,
         strict: false,
         now: read.head.now,

@@ -24,9 +24,9 @@ pub(super) async fn each_commit_moves_the_head_by_one<S: Store>(probe: &Probe<S>
     for n in 1..=5 {
         let mut batch = probe.batch(P0, if n % 2 == 0 { Vec::new() } else { vec![some(execution(P0, n))] }).await;
         batch.now = batch.now + if n == 3 { 0 } else { 10 };
-        let expected = Head { position: Position { seq: last.position.seq + 1, ..last.position }, now: batch.now };
+        let expected = Head { position: last.position.next(), last: batch.id, now: batch.now };
         last = probe.apply(P0, batch).await;
-        assert_eq!(last, expected, "a commit moves `seq` by one, keeps the generation and sets `now`");
+        assert_eq!(last, expected, "a commit moves `seq` by one, keeps the generation, sets `now` and is the last");
         assert_eq!(probe.head(P0).await, last, "what the commit answers is what a read tells");
     }
 }
@@ -131,26 +131,32 @@ pub(super) async fn time_does_not_go_back<S: Store>(probe: &Probe<S>) {
     assert!(other.now < ahead, "each partition has its own time");
 }
 
-pub(super) async fn another_generation_is_a_conflict<S: Store>(probe: &Probe<S>) {
+pub(super) async fn what_the_store_does_not_have_is_lost<S: Store>(probe: &Probe<S>) {
     probe.write(P0, vec![some(execution(P0, 1))]).await;
-    for fast in [false, true] {
-        let mut batch = probe.batch(P0, vec![some(execution(P0, 2))]).await;
-        batch.fast = fast;
-        batch.expect.generation += 1;
-        let named = conflict(probe, batch, "a batch of another generation").await;
-        assert_eq!(named, [], "no record is to blame for the generation");
+    let early = probe.head(P0).await;
+    probe.write(P0, vec![some(execution(P0, 2))]).await;
+    let barred = probe.mint();
+    probe.store.resolve(P0, barred).await.expect("resolve succeeds");
+    let head = probe.head(P0).await;
+    let Position { generation, seq } = head.position;
+    for (expect, why) in [
+        (Head { position: head.position.next(), ..head }, "a batch from beyond the head"),
+        (Head { position: Position { generation: generation + 1, seq }, ..head }, "a batch of a later generation"),
+        (Head { last: probe.mint(), ..head }, "a batch on another history of the same length"),
+        (Head { last: barred, ..head }, "a batch on a commit that was barred"),
+        (Head { last: probe.mint(), ..early }, "a batch on a commit that is not in the history"),
+    ] {
+        for (fast, strict) in [(false, false), (true, false), (false, true), (true, true)] {
+            let before = probe.dump(P0).await;
+            let batch = Batch { expect, fast, strict, ..probe.batch(P0, vec![some(execution(P0, 3))]).await };
+            let outcome = probe.store.commit(P0, batch).await;
+            let Outcome::Lost { head: told } = outcome else { panic!("{why} shows a loss, not {outcome:?}") };
+            assert_eq!(told, head, "whoever learns of a loss is told the head");
+            assert_eq!(probe.dump(P0).await, before, "{why} leaves no trace");
+        }
     }
-}
-
-pub(super) async fn a_batch_from_beyond_the_head_is_a_conflict<S: Store>(probe: &Probe<S>) {
-    probe.write(P0, vec![some(execution(P0, 1))]).await;
-    for fast in [false, true] {
-        let mut batch = probe.batch(P0, vec![some(execution(P0, 2))]).await;
-        batch.fast = fast;
-        batch.expect.seq += 1;
-        let named = conflict(probe, batch, "a batch that has seen more than the store holds").await;
-        assert_eq!(named, [], "no record is to blame for what the store has lost");
-    }
+    let behind = Batch { expect: early, ..probe.batch(P0, vec![some(execution(P0, 3))]).await };
+    probe.apply(P0, behind).await;
 }
 
 pub(super) async fn a_raise_takes_the_position_it_names<S: Store>(probe: &Probe<S>) {

@@ -56,7 +56,7 @@ impl<S: Store> Probe<S> {
         let revisions = read.found.iter().map(|found| found.as_ref().map(|found| found.revision));
         Batch {
             id: self.mint(),
-            expect: read.head.position,
+            expect: read.head,
             fast: false,
             strict: false,
             now: read.head.now,

@@ -41,7 +41,7 @@ async fn increment<S: Store>(probe: &Probe<S>, key: Key) -> u64 {
         let mut batch = probe.batch(P0, vec![update(key, &[], &[(0, Some(&next))])]).await;
         // What was seen before the others had their turn; `head` is from after the record, so `fast` would be a lie.
         batch.reads = vec![(key, Some(found.revision))];
-        batch.expect = head.position;
+        batch.expect = head;
         Yield(false).await;
         match probe.store.commit(P0, batch).await {
             Outcome::Applied { .. } => return conflicts,

@@ -4,7 +4,7 @@ use super::probe::{P0, P1, Probe, execution, some, update};
 use crate::{Outcome, Resolution, Store};
 use weft_core::CommitId;
 use weft_core::PartitionId;
-use weft_core::change::Batch;
+use weft_core::change::{Batch, Head};
 
 async fn resolve<S: Store>(probe: &Probe<S>, partition: PartitionId, id: CommitId) -> Resolution {
     probe.store.resolve(partition, id).await.expect("resolve on a sound store succeeds")
@@ -33,15 +33,15 @@ pub(super) async fn an_unknown_commit_is_barred<S: Store>(probe: &Probe<S>) {
     assert_eq!(resolve(probe, P0, batch.id).await, Resolution::NotApplied, "a commit that never came");
     let after = probe.head(P0).await;
     assert_eq!(after.position.seq, head.position.seq + 1, "a bar moves `seq` on");
-    assert_eq!((after.position.generation, after.now), (head.position.generation, head.now), "and nothing else");
+    assert_eq!(Head { position: head.position, ..after }, head, "and nothing else");
 
-    for batch in [batch.clone(), Batch { expect: after.position, fast: true, ..batch.clone() }] {
+    for batch in [batch.clone(), Batch { expect: after, fast: true, ..batch.clone() }] {
         let outcome = probe.store.commit(P0, batch).await;
         assert!(matches!(outcome, Outcome::NotApplied { .. }), "a barred commit is not applied, not {outcome:?}");
     }
     assert_eq!(resolve(probe, P0, batch.id).await, Resolution::NotApplied, "asked again, the answer stands");
     assert_eq!(probe.dump(P0).await, (after, entries), "a barred commit leaves no trace, nor does asking again");
-    probe.apply(P0, Batch { id: probe.mint(), expect: after.position, ..batch }).await;
+    probe.apply(P0, Batch { id: probe.mint(), expect: after, ..batch }).await;
 }
 
 pub(super) async fn a_commit_id_is_applied_once<S: Store>(probe: &Probe<S>) {
@@ -50,10 +50,9 @@ pub(super) async fn a_commit_id_is_applied_once<S: Store>(probe: &Probe<S>) {
     let first = probe.apply(P0, batch.clone()).await;
     probe.write(P0, vec![update(key, &[], &[(0, Some(b"newer"))])]).await;
     let before = probe.dump(P0).await;
-    let position = before.0.position;
-    for repeated in [batch.clone(), Batch { expect: position, fast: true, now: before.0.now, ..batch.clone() }] {
+    for repeated in [batch.clone(), Batch { expect: before.0, fast: true, now: before.0.now, ..batch.clone() }] {
         match probe.store.commit(P0, repeated).await {
-            Outcome::Applied { head } => assert_eq!(head.position, first.position, "where it was the first time"),
+            Outcome::Applied { head } => assert_eq!(head, first, "where it was the first time"),
             other => panic!("a commit that was applied before is answered as applied, not {other:?}"),
         }
         assert_eq!(probe.dump(P0).await, before, "the second time changes nothing");

@@ -8,7 +8,7 @@ mod stream;
 
 use crate::{Outcome, Read, Resolution, Scan, Store, conformance};
 use stream::{Call, Stream};
-use weft_core::change::{Batch, Head, Position};
+use weft_core::change::{Batch, Head};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId};
@@ -25,6 +25,7 @@ pub struct Report {
     pub conflicts: usize,
     /// Conflicts for which no record is to blame.
     pub head_conflicts: usize,
+    pub lost: usize,
     pub refused: usize,
     pub found: usize,
     pub barred: usize,
@@ -61,20 +62,22 @@ pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls:
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Applied(Head),
-    Repeated(Position),
+    Repeated(Head),
     Conflict(Vec<Key>, Head),
+    Lost(Head),
     NotApplied,
     Unknown,
 }
 
 fn verdict(outcome: Outcome, repeated: bool) -> Verdict {
     match outcome {
-        Outcome::Applied { head } if repeated => Verdict::Repeated(head.position),
+        Outcome::Applied { head } if repeated => Verdict::Repeated(head),
         Outcome::Applied { head } => Verdict::Applied(head),
         Outcome::Conflict { mut keys, head } => {
             keys.sort_unstable();
             Verdict::Conflict(keys, head)
         }
+        Outcome::Lost { head } => Verdict::Lost(head),
         Outcome::NotApplied { .. } => Verdict::NotApplied,
         Outcome::Unknown { .. } => Verdict::Unknown,
     }
@@ -102,6 +105,7 @@ impl<R: Store, S: Store> Pair<'_, R, S> {
             Verdict::Repeated(_) => self.report.repeated += 1,
             Verdict::Conflict(keys, _) if keys.is_empty() => self.report.head_conflicts += 1,
             Verdict::Conflict(..) => self.report.conflicts += 1,
+            Verdict::Lost(_) => self.report.lost += 1,
             Verdict::NotApplied => self.report.refused += 1,
             Verdict::Unknown => panic!("the reference knows what became of a commit"),
         }

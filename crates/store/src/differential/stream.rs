@@ -4,7 +4,7 @@ use super::draw::Draw;
 use crate::{Place, Range, Scan, Store, Target};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_core::change::{Batch, Body, Change, DueEntry, Position, Write};
+use weft_core::change::{Batch, Body, Change, DueEntry, Head, Position, Write};
 use weft_core::record::Key;
 use weft_core::schema::{Due, IndexId, Kind, PartMask, Timer, Type, Value};
 use weft_core::{CommitId, PartitionId, Time};
@@ -101,7 +101,7 @@ impl Stream {
         }
         let batch = Batch {
             id: self.commit_id(partition),
-            expect: self.expect(partition, read.head.position),
+            expect: self.expect(partition, read.head),
             fast: self.draw.chance(50),
             strict: self.draw.chance(15),
             now: self.now(read.head.now),
@@ -176,10 +176,13 @@ impl Stream {
         self.draw.commit_id()
     }
 
-    fn expect(&mut self, partition: PartitionId, now: Position) -> Position {
-        match self.draw.below(20) {
-            0 => Position { generation: now.generation + 1, ..now },
-            4 => Position { seq: now.seq + 1 + self.draw.below(3) as u64, ..now },
+    fn expect(&mut self, partition: PartitionId, now: Head) -> Head {
+        let Position { generation, seq } = now.position;
+        match self.draw.below(24) {
+            0 => Head { position: Position { generation: generation + 1, seq }, ..now },
+            4 => Head { position: Position { generation, seq: seq + 1 + self.draw.below(3) as u64 }, ..now },
+            5 => Head { last: self.draw.commit_id(), ..now },
+            6 => Head { last: self.draw.commit_id(), ..self.old_commit(partition).map_or(now, |batch| batch.expect) },
             1..4 => self.old_commit(partition).map_or(now, |batch| batch.expect),
             _ => now,
         }

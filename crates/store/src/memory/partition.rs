@@ -108,6 +108,9 @@ impl Partition {
         {
             return (Outcome::Applied { head: *head }, None);
         }
+        if self.has_lost(&batch.expect) {
+            return (Outcome::Lost { head: self.head }, None);
+        }
         if let Some(keys) = self.conflict(batch) {
             return (Outcome::Conflict { keys, head: self.head }, None);
         }
@@ -124,11 +127,16 @@ impl Partition {
         (Outcome::Applied { head: self.head }, Some(self.head))
     }
 
+    /// Somebody saw a head that this history does not lead through.
+    fn has_lost(&self, seen: &Head) -> bool {
+        let knows = |id| self.applied.contains_key(&id) || id == CommitId::default();
+        seen.position > self.head.position || !(seen.is_at(&self.head) || knows(seen.last))
+    }
+
     /// The records that differ if the batch is in conflict; none if the head alone is the reason.
     fn conflict(&self, batch: &Batch) -> Option<Vec<Key>> {
-        let holds = batch.expect == self.head.position;
-        if batch.expect.generation != self.head.position.generation
-            || batch.expect.seq > self.head.position.seq
+        let holds = batch.expect.is_at(&self.head);
+        if batch.expect.position.generation != self.head.position.generation
             || batch.now < self.head.now
             || (batch.strict && !holds)
         {
@@ -144,8 +152,8 @@ impl Partition {
     }
 
     fn apply(&mut self, batch: &Batch) {
-        self.head.position = batch.raise.unwrap_or(self.head.position.next());
-        self.head.now = batch.now;
+        let position = batch.raise.unwrap_or(self.head.position.next());
+        self.head = Head { position, last: batch.id, now: batch.now };
         // Drops go first: a timer that is armed again in the same commit stays armed.
         for entry in &batch.due_drops {
             self.due.remove(&due_place(entry));

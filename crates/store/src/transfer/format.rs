@@ -252,7 +252,7 @@ fn origin(fields: &mut Fields) -> Result<Origin, Error> {
     let mut heads = Vec::new();
     for _ in 0..fields.u16()? {
         let position = Position { generation: fields.u64()?, seq: fields.u64()? };
-        heads.push(Head { position, now: Time::from_ms(fields.u64()?) });
+        heads.push(Head { position, now: Time::from_ms(fields.u64()?), ..Head::default() });
     }
     Ok(Origin { store, heads })
 }

@@ -103,9 +103,8 @@ struct Import<'s, S> {
 }
 
 struct Lane {
-    position: Position,
-    /// The last commit.
-    last: CommitId,
+    /// As the last commit left it.
+    head: Head,
     /// What the partition's clock had shown in the source; it never goes back.
     now: Time,
     /// Where the partition ends up.
@@ -120,12 +119,11 @@ impl<'s, S: Store> Import<'s, S> {
         let heads = &origin.heads;
         let latest = heads.iter().map(|head| head.now).max().unwrap_or(Time::ZERO);
         let generation = heads.iter().map(|head| head.position.generation).max().unwrap_or(0);
-        let unknown = Head { position: Position { generation, seq: 0 }, now: latest };
+        let unknown = Head { position: Position { generation, seq: 0 }, now: latest, ..Head::default() };
         let lane = |partition: u16| {
             let head = heads.get(usize::from(partition)).unwrap_or(&unknown);
             let raise = Position { generation: head.position.generation + 1, seq: head.position.seq + 1 };
-            let (position, last) = (Position::default(), CommitId(Uuid::nil()));
-            Lane { position, last, now: head.now, raise, writes: Vec::new(), bytes: 0 }
+            Lane { head: Head::default(), now: head.now, raise, writes: Vec::new(), bytes: 0 }
         };
         Self {
             store,
@@ -179,7 +177,7 @@ impl<'s, S: Store> Import<'s, S> {
     async fn finish(mut self) -> Result<(), Error> {
         for partition in (0..self.lanes.len() as u16).map(PartitionId) {
             let lane = &self.lanes[usize::from(partition.0)];
-            let seq = lane.raise.seq.max(lane.position.seq + 1);
+            let seq = lane.raise.seq.max(lane.head.position.seq + 1);
             let raise = Position { seq, ..lane.raise };
             self.commit(partition, Some(raise)).await?;
         }
@@ -191,11 +189,11 @@ impl<'s, S: Store> Import<'s, S> {
         let lane = &mut self.lanes[usize::from(partition.0)];
         lane.bytes = 0;
         // A record that comes in pieces was begun by the commit right before.
-        let seen = |write: &Write| (write.key, matches!(write.what, Change::Update { .. }).then_some(lane.last));
+        let seen = |write: &Write| (write.key, matches!(write.what, Change::Update { .. }).then_some(lane.head.last));
         let reads = lane.writes.iter().map(seen).collect();
         let batch = Batch {
             id,
-            expect: lane.position,
+            expect: lane.head,
             fast: true,
             strict: true,
             now: lane.now,
@@ -206,14 +204,14 @@ impl<'s, S: Store> Import<'s, S> {
             feed: Bytes::new(),
             lanes: Vec::new(),
         };
-        lane.last = id;
         let failed = |why: String| Error::Commit { partition, why };
-        lane.position = match self.store.commit(partition, batch).await {
-            Outcome::Applied { head } => head.position,
+        lane.head = match self.store.commit(partition, batch).await {
+            Outcome::Applied { head } => head,
+            Outcome::Lost { .. } => return Err(failed("the store has lost what it had taken".to_owned())),
             Outcome::Conflict { .. } => return Err(failed("somebody else writes to the store".to_owned())),
             Outcome::NotApplied { source, .. } => return Err(failed(source.to_string())),
             Outcome::Unknown { source } => match self.store.resolve(partition, id).await? {
-                Resolution::Applied { position } => position,
+                Resolution::Applied { position } => Head { position, last: id, now: lane.now },
                 Resolution::NotApplied => return Err(failed(source.to_string())),
             },
         };

@@ -14,12 +14,14 @@ async fn memory_agrees_with_memory() {
 #[tokio::test]
 async fn the_stream_reaches_every_answer() {
     let report = run(&memory(2), &memory(2), 7, 3_000).await;
-    let Report { applied, repeated, conflicts, head_conflicts, refused, found, barred, reads, scans, entries } = report;
+    let Report { applied, repeated, conflicts, head_conflicts, lost, refused, found, barred, reads, scans, entries } =
+        report;
     for (name, count, least) in [
         ("applied", applied, 500),
         ("repeated", repeated, 50),
         ("conflicts", conflicts, 50),
         ("head_conflicts", head_conflicts, 50),
+        ("lost", lost, 50),
         ("refused", refused, 10),
         ("found", found, 20),
         ("barred", barred, 20),

@@ -12,7 +12,7 @@ mod transfer;
 use bytes::Bytes;
 use std::sync::Arc;
 use uuid::Uuid;
-use weft_core::change::{Batch, Body, Change, Position, Write};
+use weft_core::change::{Batch, Body, Change, Head, Write};
 use weft_core::record::Key;
 use weft_core::schema::Value;
 use weft_core::{CommitId, PartitionId, Time};
@@ -40,7 +40,7 @@ fn insert(number: u8) -> Batch {
     let write = Write { key: key(number), what: Change::Insert(body), due_add: Vec::new(), due_remove: Vec::new() };
     Batch {
         id: commit_id(number.into()),
-        expect: Position::default(),
+        expect: Head::default(),
         fast: false,
         strict: false,
         now: Time::ZERO,

@@ -53,10 +53,9 @@ fn world() -> World {
 
 /// A commit as the engine would make it, without a look at what is there.
 fn batch(store: &MemoryStore, partition: PartitionId, writes: Vec<Write>) -> Batch {
-    let position = store.dump(partition).head.position;
     Batch {
         id: commit_id(1_000 + store.commits()),
-        expect: position,
+        expect: store.dump(partition).head,
         fast: true,
         strict: false,
         now: NOW,

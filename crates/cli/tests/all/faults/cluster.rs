@@ -50,8 +50,12 @@ fn fail_over(durability: &str, fault: Fault, allowed: Loss, nodes: usize, rounds
 
 #[test]
 fn rl_17_a_loss_at_level_local_is_reported() {
-    // One node: positions do not tell a loss that another node has written over.
-    fail_over("local", Fault::Killed, Loss::IfReported, 1, rounds(2));
+    fail_over("local", Fault::Killed, Loss::IfReported, 2, rounds(1));
+}
+
+#[test]
+fn rl_31_what_a_replaced_primary_acknowledged_at_level_local_is_reported() {
+    fail_over("local", Fault::Paused, Loss::IfReported, 2, rounds(1));
 }
 
 #[test]
