@@ -18,11 +18,15 @@ Commands:
                                starts PostgreSQL, Valkey and a Valkey Cluster for the tests and stops them;
                                with a FILTER each test program starts the servers that it needs
   soak sim [--seeds N]         `weft sim` in release; N is 10000 unless told
+  soak crash [--rounds N]      nodes and servers that are killed, stopped and cut off; N is 20 unless told
+  soak failover [--rounds N]   primaries of a Valkey Cluster that die or fall asleep, with counts of what was lost
   help                         this page
 
 Exit codes: 0 done, 1 something was found or failed, 2 misused.";
 
 const SEEDS: u64 = 10_000;
+const ROUNDS: u64 = 20;
+const SOAKS: &[&str] = &["sim", "crash", "failover"];
 const COMMANDS: &[&str] = &["tidy", "test", "soak", "help"];
 
 /// What was asked for.
@@ -31,7 +35,15 @@ pub enum Command {
     Help,
     Tidy { quick: bool },
     Test { skip_tidy: bool, filter: Option<String> },
-    Soak { seeds: u64 },
+    Soak(Soak),
+}
+
+/// What is run for long.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Soak {
+    Sim { seeds: u64 },
+    Crash { rounds: u64 },
+    Failover { rounds: u64 },
 }
 
 /// Reads the words, all of them: a word that means nothing is refused with the nearest one that does. The error is the
@@ -73,20 +85,28 @@ fn test(words: &[&str]) -> Result<Command, String> {
 }
 
 fn soak(words: &[&str]) -> Result<Command, String> {
-    let seeds = match words {
+    let soak = match words {
         [] => return Err("error: `soak` needs to know what to soak\nhint: cargo xtask soak sim".to_owned()),
-        ["sim"] => SEEDS,
-        ["sim", "--seeds"] => return Err("error: `--seeds` needs a number\nhint: --seeds 50000".to_owned()),
-        ["sim", "--seeds", number] => match number.parse() {
-            Ok(seeds) if seeds > 0 => seeds,
-            _ => return Err(format!("error: `{number}` is not a number of seeds\nhint: --seeds 50000")),
-        },
-        ["sim", "--seeds", _, other, ..] | ["sim", other, ..] => {
-            return Err(unknown("option of `soak sim`", other, &["--seeds"]));
-        }
-        [other, ..] => return Err(unknown("thing to soak", other, &["sim"])),
+        ["sim", rest @ ..] => Soak::Sim { seeds: count(rest, "sim", "--seeds", SEEDS)? },
+        ["crash", rest @ ..] => Soak::Crash { rounds: count(rest, "crash", "--rounds", ROUNDS)? },
+        ["failover", rest @ ..] => Soak::Failover { rounds: count(rest, "failover", "--rounds", ROUNDS)? },
+        [other, ..] => return Err(unknown("thing to soak", other, SOAKS)),
     };
-    Ok(Command::Soak { seeds })
+    Ok(Command::Soak(soak))
+}
+
+/// The number behind the one option that a soak has.
+fn count(words: &[&str], soak: &str, option: &str, unless_told: u64) -> Result<u64, String> {
+    match words {
+        [] => Ok(unless_told),
+        [word] if *word == option => Err(format!("error: `{option}` needs a number\nhint: {option} {unless_told}")),
+        [word, number] if *word == option => match number.parse() {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(format!("error: `{number}` is no number for `{option}`\nhint: {option} {unless_told}")),
+        },
+        [word, _, other, ..] if *word == option => Err(unknown(&format!("option of `soak {soak}`"), other, &[option])),
+        [other, ..] => Err(unknown(&format!("option of `soak {soak}`"), other, &[option])),
+    }
 }
 
 fn unknown(what: &str, word: &str, known: &[&str]) -> String {
@@ -113,8 +133,10 @@ mod tests {
         assert_eq!(parsed("test"), Ok(Command::Test { skip_tidy: false, filter: None }));
         assert_eq!(parsed("test --skip-tidy ex_22"), Ok(Command::Test { skip_tidy: true, filter: filter.clone() }));
         assert_eq!(parsed("test ex_22 --skip-tidy"), Ok(Command::Test { skip_tidy: true, filter }));
-        assert_eq!(parsed("soak sim"), Ok(Command::Soak { seeds: SEEDS }));
-        assert_eq!(parsed("soak sim --seeds 50000"), Ok(Command::Soak { seeds: 50_000 }));
+        assert_eq!(parsed("soak sim"), Ok(Command::Soak(Soak::Sim { seeds: SEEDS })));
+        assert_eq!(parsed("soak sim --seeds 50000"), Ok(Command::Soak(Soak::Sim { seeds: 50_000 })));
+        assert_eq!(parsed("soak crash"), Ok(Command::Soak(Soak::Crash { rounds: ROUNDS })));
+        assert_eq!(parsed("soak failover --rounds 3"), Ok(Command::Soak(Soak::Failover { rounds: 3 })));
         assert_eq!(parsed("test --help"), Ok(Command::Help));
     }
 
@@ -126,6 +148,8 @@ mod tests {
             ("test --skiptidy", "`--skip-tidy`"),
             ("soak sim --seed 4", "`--seeds`"),
             ("soak simm", "`sim`"),
+            ("soak failovr", "`failover`"),
+            ("soak crash --round 4", "`--rounds`"),
         ] {
             let misuse = parsed(line).expect_err(line);
             assert!(misuse.contains(&format!("did you mean {near}?")), "{line}: {misuse}");
@@ -135,7 +159,14 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused() {
         assert_eq!(parsed(""), Err(HELP.to_owned()));
-        for line in ["soak", "soak sim --seeds", "soak sim --seeds many", "soak sim --seeds 0", "test one two"] {
+        for line in [
+            "soak",
+            "soak sim --seeds",
+            "soak sim --seeds many",
+            "soak sim --seeds 0",
+            "soak crash --rounds x",
+            "test one two",
+        ] {
             let misuse = parsed(line).expect_err(line);
             assert!(misuse.starts_with("error: "), "{line}: {misuse}");
         }

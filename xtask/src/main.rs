@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         }
         Ok(Command::Tidy { quick }) => tidy::tidy(quick),
         Ok(Command::Test { skip_tidy, filter }) => Ok(test::test(skip_tidy, filter)),
-        Ok(Command::Soak { seeds }) => soak::sim(seeds),
+        Ok(Command::Soak(soak)) => soak::soak(&soak),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -68,8 +68,12 @@ pub(crate) struct Mailbox {
 }
 
 const BUSY_RETRY_MS: u64 = 50;
-/// Executions that are placed in one partition before the next has its turn: as many as make a commit worth its while.
-const TOGETHER: u64 = 256;
+/// Partitions that take new work at a time: enough for commits side by side, few enough for each to carry a lot.
+const HOT: u64 = 8;
+/// Executions that are placed in one of them before the next has its turn.
+const TOGETHER: u64 = 64;
+/// Executions that each of them takes before others have their turn, so that all fill evenly in the long run.
+const STAY: u64 = 4096;
 /// How long shutdown waits for the node's last word to the others.
 const LEAVE_WAIT_MS: u64 = 2_000;
 /// How long shutdown waits for what is on its way.
@@ -228,11 +232,11 @@ impl Shared {
         fresh_uuid(&*self.runtime, self.now())
     }
 
-    /// Where `count` executions go that may go anywhere: to one of this node's partitions, each in its turn. Calls that
-    /// come together go to the same one, so that they share a commit, and the claims after them too.
+    /// Where `count` executions go that may go anywhere: to one of this node's partitions. Calls that come together go to
+    /// the same one, so that they share a commit, and the claims after them too.
     pub fn next_partition(&self, count: usize) -> PartitionId {
         let placed = self.placed.fetch_add(count as u64, Ordering::Relaxed);
-        let spin = placed / TOGETHER;
+        let spin = turn_of(placed);
         let any = || PartitionId((spin % self.partitions.len() as u64) as u16);
         self.membership.pick(spin).unwrap_or_else(any)
     }
@@ -269,6 +273,11 @@ impl Shared {
     }
 }
 
+/// Which partition, counted through, has its turn when so many executions have been placed.
+fn turn_of(placed: u64) -> u64 {
+    placed / (HOT * STAY) * HOT + placed / TOGETHER % HOT
+}
+
 /// A version 7 id made of the given time and fresh entropy.
 pub(crate) fn fresh_uuid(runtime: &dyn Runtime, now: Time) -> Uuid {
     let high = (u128::from(now.ms()) << 80) | (u128::from(runtime.random() & 0xfff) << 64);
@@ -281,4 +290,22 @@ pub(crate) fn fresh_uuid(runtime: &dyn Runtime, now: Time) -> Uuid {
 /// An id that is nothing but entropy.
 pub(crate) fn random_uuid(runtime: &dyn Runtime) -> Uuid {
     Uuid::from_u128((u128::from(runtime.random()) << 64) | u128::from(runtime.random()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn few_partitions_take_new_work_at_a_time_and_all_take_as_much_in_the_end() {
+        let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
+        for placed in 0..64 * STAY {
+            *taken.entry(turn_of(placed) % 64).or_default() += 1;
+            let hot = HOT * (placed / (HOT * STAY) + 1);
+            assert!(taken.len() as u64 <= hot, "{} partitions after {placed}", taken.len());
+        }
+        assert!(taken.len() == 64 && taken.values().all(|count| *count == STAY), "{taken:?}");
+        assert_eq!(turn_of(0), turn_of(TOGETHER - 1), "what comes together stays together");
+    }
 }
