@@ -11,7 +11,7 @@ use crate::id::{CommitId, ExecutionId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
-use crate::record::{Attempt, Execution, Key, Record};
+use crate::record::{Attempt, Execution, Key, Record, node};
 use crate::schema::{Due, PartMask, Value};
 use crate::text::Text;
 use crate::time::Time;
@@ -162,6 +162,12 @@ impl Overlay {
                 if !lanes.contains(&lane) {
                     lanes.insert(lane);
                 }
+            }
+            if let Some(Record::Node(record)) = &slot.record
+                && (slot.seen.is_none() || record.body.left)
+            {
+                // Who comes or goes changes the share of all others.
+                lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
             writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &slot)));
             if let Some(record) = &mut slot.record {

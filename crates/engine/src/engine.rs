@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
+    /// A node has come or gone.
+    pub nodes_changed: Notify,
     /// Executions that were placed in whatever partition had its turn.
     placed: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
@@ -140,6 +142,7 @@ impl Engine {
             started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
+            nodes_changed: Notify::new(),
             placed: AtomicU64::new(0),
             running: watch::Sender::new(0),
         });

@@ -4,9 +4,9 @@
 //! Work that this node commits reaches its waiting claims by itself, and other nodes ring. A look is for what was there
 //! before, and for rings that got lost.
 
-use crate::client::Urgency;
 use crate::engine::Shared;
-use crate::partition::{Class, Input, LaneKey, after_class, class_of_place};
+use crate::partition::{Class, LaneKey, after_class, class_of_place};
+use crate::scanner::watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -161,8 +161,8 @@ async fn look_at_all(shared: &Arc<Shared>) {
         for partition in found.iter().flatten() {
             let wake =
                 Wake { partition: *partition, lanes: vec![(lane.namespace.clone(), lane.lane.clone())], due: None };
-            // A full mailbox loses the hint; the next look finds the work again.
-            let _ = shared.send(*partition, Input::Wake(wake), Urgency::Normal);
+            // If the hint is lost the next look finds the work again.
+            watch::pass_on(shared, wake);
         }
         for tell in tell {
             // The claim may have been served meanwhile.

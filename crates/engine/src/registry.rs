@@ -1,5 +1,6 @@
 //! The node's heartbeat: it tells the others that it lives and how far it has seen every partition, learns who else
-//! lives, and compares what they saw with what the store shows. One scan and one commit every few seconds.
+//! lives, and compares what they saw with what the store shows. One scan and one commit every few seconds, and at once when
+//! a node has come or gone.
 //!
 //! A store that only this process can write to has no other nodes and no heartbeat.
 
@@ -41,8 +42,9 @@ pub(crate) async fn run(shared: Arc<Shared>, started_at: Time) {
             return;
         }
         beat(&shared, started_at, Beat::Usual).await;
-        futures_util::pin_mut!(closed);
-        future::select(closed, shared.runtime.sleep(NODE_HEARTBEAT_MS)).await;
+        let changed = shared.nodes_changed.notified();
+        futures_util::pin_mut!(closed, changed);
+        future::select(future::select(closed, changed), shared.runtime.sleep(NODE_HEARTBEAT_MS)).await;
     }
 }
 

@@ -189,13 +189,17 @@ pub async fn inspect(options: &Options) -> Vec<Finding> {
         findings.extend(foreign_library(options, &server.address).await.as_ref().map(problem));
     }
     let durability = survey.needs.describe();
-    findings.push(match durability.verified {
-        true => Finding::fine("durability", durability.to_string()),
+    let weak = |problem: &OpenError| matches!(problem, OpenError::Weak { .. } | OpenError::Replicas { .. });
+    match durability.verified {
+        // The level that was asked for is not what these servers give, which has been said.
+        _ if survey.problems.iter().any(weak) => {}
+        true => findings.push(Finding::fine("durability", durability.to_string())),
         false => {
             let advice = "let the user of the node read the settings, or check them by hand";
-            Finding::warning("durability", format!("{durability} (not verified: `CONFIG` is not allowed)"), advice)
+            let found = format!("{durability} (not verified: `CONFIG` is not allowed)");
+            findings.push(Finding::warning("durability", found, advice));
         }
-    });
+    }
     findings.push(match meta::read(options, &survey.layout).await {
         Ok(Some(meta)) => {
             Finding::fine("store", format!("format {}, {} partitions, id {}", meta.format, meta.partitions, meta.id))

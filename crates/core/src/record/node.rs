@@ -15,6 +15,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// The registry among the lanes of a hint to other nodes: namespace and lane. No namespace of a user is empty.
+pub const LANE: (&str, &str) = ("", "nodes");
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     pub partition: PartitionId,

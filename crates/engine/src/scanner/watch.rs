@@ -5,6 +5,7 @@ use crate::engine::Shared;
 use crate::partition::{Input, LaneKey};
 use futures_util::future::{self, Either};
 use std::sync::Arc;
+use weft_core::record::node;
 use weft_store::Wake;
 
 /// A store that others write to is asked for its time about every second: a little less often, so that an idle node
@@ -45,10 +46,13 @@ pub async fn run(shared: Arc<Shared>) {
 }
 
 /// Brings a hint to its partition, as far as it concerns this node.
-fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
+pub(crate) fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
     let partition = wake.partition;
     if usize::from(partition.0) >= shared.partitions.len() {
         return;
+    }
+    if wake.lanes.iter().any(|(namespace, lane)| (&**namespace, &**lane) == node::LANE) {
+        shared.nodes_changed.notify_one();
     }
     let alone = shared.partitions.len() == 1;
     wake.lanes.retain(|(namespace, lane)| {

@@ -139,6 +139,24 @@ impl Store for Deaf {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sr_50_a_node_that_comes_or_goes_is_known_to_the_others_at_once() {
+    let store = memory(16).shared();
+    let a = Node::start(&store, "a").await;
+    let claimed = async |name: &str| {
+        let nodes = registry::nodes(&store).await.unwrap();
+        nodes.iter().find(|node| &*node.body.name == name).unwrap().body.claimed.len()
+    };
+    assert_eq!(claimed("a").await, 16);
+    let b = Node::start(&store, "b").await;
+    pass(50).await;
+    let shared = (claimed("a").await, claimed("b").await);
+    assert!(shared.0 + shared.1 == 16 && shared.1 > 0, "long before the next heartbeat: {shared:?}");
+    b.engine.shutdown().await;
+    pass(50).await;
+    assert_eq!(claimed("a").await, 16);
+}
+
+#[tokio::test(start_paused = true)]
 async fn sr_50_nodes_share_the_partitions_and_take_over_those_of_a_dead_one() {
     let store = memory(16).shared();
     let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);

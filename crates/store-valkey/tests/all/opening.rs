@@ -115,6 +115,9 @@ async fn rl_30_a_server_that_does_not_fsync_is_refused_or_called_memory() {
         let error = refused(options.clone()).await;
         assert!(matches!(error, OpenError::Weak { level: Level::Local, .. }), "{error}");
         assert!(error.to_string().contains("accept_data_loss=true"), "{error}");
+        let findings = inspect(&options).await;
+        let calls_it_sound = findings.iter().any(|finding| finding.subject == "durability");
+        assert!(!calls_it_sound, "the level that was asked for does not hold: {findings:?}");
 
         let store = ValkeyStore::open(Options { accept_data_loss: true, ..options.clone() }).await.unwrap();
         assert_eq!(store.describe().durability.level, Level::Memory, "the level says what holds");
