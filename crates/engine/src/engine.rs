@@ -70,8 +70,10 @@ pub(crate) struct Mailbox {
 }
 
 const BUSY_RETRY_MS: u64 = 50;
-/// Partitions that take new work at a time: enough for commits side by side, few enough for each to carry a lot.
+/// Partitions of a store that take new work at a time: enough for commits side by side, few enough for each to carry a
+/// lot. Nodes share them, but each has some.
 const HOT: u64 = 8;
+const HOT_MIN: u64 = 2;
 /// Executions that are placed in one of them before the next has its turn.
 const TOGETHER: u64 = 64;
 /// Executions that each of them takes before others have their turn, so that all fill evenly in the long run.
@@ -239,7 +241,7 @@ impl Shared {
     /// the same one, so that they share a commit, and the claims after them too.
     pub fn next_partition(&self, count: usize) -> PartitionId {
         let placed = self.placed.fetch_add(count as u64, Ordering::Relaxed);
-        let spin = turn_of(placed);
+        let spin = turn_of(placed, (HOT / self.membership.live()).max(HOT_MIN));
         let any = || PartitionId((spin % self.partitions.len() as u64) as u16);
         self.membership.pick(spin).unwrap_or_else(any)
     }
@@ -276,9 +278,9 @@ impl Shared {
     }
 }
 
-/// Which partition, counted through, has its turn when so many executions have been placed.
-fn turn_of(placed: u64) -> u64 {
-    placed / (HOT * STAY) * HOT + placed / TOGETHER % HOT
+/// Which partition, counted through, has its turn when so many executions have been placed, `hot` of them at a time.
+fn turn_of(placed: u64, hot: u64) -> u64 {
+    placed / (hot * STAY) * hot + placed / TOGETHER % hot
 }
 
 /// A version 7 id made of the given time and fresh entropy.
@@ -304,11 +306,11 @@ mod tests {
     fn few_partitions_take_new_work_at_a_time_and_all_take_as_much_in_the_end() {
         let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
         for placed in 0..64 * STAY {
-            *taken.entry(turn_of(placed) % 64).or_default() += 1;
+            *taken.entry(turn_of(placed, HOT) % 64).or_default() += 1;
             let hot = HOT * (placed / (HOT * STAY) + 1);
             assert!(taken.len() as u64 <= hot, "{} partitions after {placed}", taken.len());
         }
         assert!(taken.len() == 64 && taken.values().all(|count| *count == STAY), "{taken:?}");
-        assert_eq!(turn_of(0), turn_of(TOGETHER - 1), "what comes together stays together");
+        assert_eq!(turn_of(0, HOT), turn_of(TOGETHER - 1, HOT), "what comes together stays together");
     }
 }

@@ -3,6 +3,7 @@
 //! Sharing out partitions is advice: it spreads scanners and keeps nodes out of each other's way. No commit and no rule
 //! depends on it, so a stale view costs time and nothing else.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 use uuid::Uuid;
 use weft_core::PartitionId;
@@ -14,12 +15,18 @@ pub struct Membership {
     /// Drawn at start.
     pub node: Uuid,
     mine: RwLock<Vec<PartitionId>>,
+    /// How many nodes there are, this one included.
+    live: AtomicU64,
 }
 
 impl Membership {
     /// A node that has met no other: everything is its own.
     pub fn alone(node: Uuid, partitions: u16) -> Self {
-        Self { node, mine: RwLock::new((0..partitions).map(PartitionId).collect()) }
+        Self { node, mine: RwLock::new((0..partitions).map(PartitionId).collect()), live: AtomicU64::new(1) }
+    }
+
+    pub fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed)
     }
 
     pub fn mine(&self) -> Vec<PartitionId> {
@@ -39,6 +46,7 @@ impl Membership {
     /// Takes the share that falls to this node among `live`, itself included. True if partitions came to it.
     pub fn share(&self, live: &[Uuid], partitions: u16) -> bool {
         let share = share_of(self.node, live, partitions);
+        self.live.store(live.len().max(1) as u64, Ordering::Relaxed);
         let mut mine = self.mine.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let gained = share.iter().any(|partition| mine.binary_search(partition).is_err());
         *mine = share;
