@@ -154,6 +154,7 @@ async fn sr_50_a_node_that_comes_or_goes_is_known_to_the_others_at_once() {
     b.engine.shutdown().await;
     pass(50).await;
     assert_eq!(claimed("a").await, 16);
+    a.engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
