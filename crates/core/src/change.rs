@@ -36,6 +36,13 @@ impl Head {
     pub fn is_at(&self, other: &Self) -> bool {
         self.position == other.position && self.last == other.last
     }
+
+    /// The history that stands here does not lead through what somebody saw. `known` tells whether it has the last commit
+    /// of that.
+    pub fn has_lost(&self, seen: &Self, known: bool) -> bool {
+        let leads_through = seen.is_at(self) || known || seen.last == CommitId::default();
+        seen.position > self.position || !leads_through
+    }
 }
 
 /// One commit. The store applies it whole or not at all.

@@ -81,8 +81,7 @@ fn weigh(
     }
     let expect = batch.expect;
     let holds = expect.is_at(&head);
-    let known = holds || expect.last == CommitId::default() || standing.try_get(9)?;
-    if !known || expect.position > head.position {
+    if head.has_lost(&expect, standing.try_get(9)?) {
         return Ok(Reason::Lost { head });
     }
     if expect.position.generation != head.position.generation || batch.now < head.now || (batch.strict && !holds) {

@@ -197,8 +197,8 @@ fn create(options: &Options) -> String {
     let (count, nil) = (partitions(options), Uuid::nil());
     format!(
         "set local client_min_messages = warning;\ncreate schema if not exists {schema};\n{};\n{}insert into partitions \
-         (id, generation, seq, now, last) select id, 0, 0, 0, '{nil}' from generate_series(0, {count} - 1) id;\ninsert into meta (key, \
-         value) values ('format', '{VERSION}'), ('partitions', '{count}'), ('store_id', gen_random_uuid()::text)",
+         (id, generation, seq, now, last) select id, 0, 0, 0, '{nil}' from generate_series(0, {count} - 1) id;\ninsert \
+         into meta (key, value) values ('format', '{VERSION}'), ('partitions', '{count}'), ('store_id', gen_random_uuid()::text)",
         search_path(schema),
         ddl::create()
     )

@@ -180,14 +180,14 @@ pub fn part_columns(table: &Table, mask: PartMask, alias: &str) -> String {
     parts_of(table, mask).map(|part| format!(", {alias}{}", table.parts[usize::from(part)])).collect()
 }
 
-/// Columns: generation, seq, now, last of the head, then number in the array, revision, the parts of the mask. At least one
-/// row, so the head is always told; its rest is null if nothing was found.
+/// Columns: generation, seq, now, last of the head, then number in the array, revision, the parts of the mask. At least
+/// one row, so the head is always told; its rest is null if nothing was found.
 fn read(table: &Table, mask: PartMask) -> String {
     let parts = part_columns(table, mask, "t.");
     let outer = part_columns(table, mask, "r.");
     format!(
-        "select p.generation, p.seq, p.now, p.last, r.n, r.revision{outer} from partitions p left join lateral (select u.n, \
-         t.revision{parts} from unnest($2::bytea[]) with ordinality u (id, n) cross join lateral (select * from {} where \
+        "select p.generation, p.seq, p.now, p.last, r.n, r.revision{outer} from partitions p left join lateral (select \
+         u.n, t.revision{parts} from unnest($2::bytea[]) with ordinality u (id, n) cross join lateral (select * from {} where \
          partition = $1 and id = u.id limit 1) t) r on true where p.id = $1",
         table.name
     )

@@ -134,7 +134,9 @@ impl<'c> Applier<'c> {
             return Ok(Decision::Repeated(*head));
         }
         let head = known.head;
-        if self.has_lost(partition, &batch.expect, &head)? {
+        // The feed is read from its end, so it is asked only if others have written since.
+        let known = batch.expect.is_at(&head) || self.find(partition, batch.expect.last)?.is_some();
+        if head.has_lost(&batch.expect, known) {
             return Ok(Decision::Lost { head });
         }
         if let Some(keys) = self.conflict(partition, batch, head)? {
@@ -150,15 +152,6 @@ impl<'c> Applier<'c> {
             return Ok(Decision::Refused("the commit names a record of another partition"));
         }
         self.apply(partition, batch, head).map(Decision::Applied)
-    }
-
-    /// Somebody saw a head that this history does not lead through.
-    fn has_lost(&mut self, partition: PartitionId, seen: &Head, head: &Head) -> Result<bool> {
-        if seen.position > head.position {
-            return Ok(true);
-        }
-        let knows = seen.is_at(head) || seen.last == CommitId::default();
-        Ok(!knows && self.find(partition, seen.last)?.is_none())
     }
 
     /// The head that an applied commit left.

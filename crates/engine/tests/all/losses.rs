@@ -200,7 +200,8 @@ async fn rl_17_a_loss_is_told_although_the_store_is_slow_to_answer_and_fails() {
         }
         faulty.set_faults(Faults::default());
         pass(10_000).await;
-        client.submit(Submission::new("mail")).await.expect("work goes on");
+        let going_on = client.submit(Submission::new("mail"));
+        tokio::time::timeout(Duration::from_secs(60), going_on).await.expect("work goes on").unwrap();
         assert_eq!(losses(&store).len(), 1);
     }
 }

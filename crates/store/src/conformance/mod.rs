@@ -57,7 +57,8 @@ where
         commits: each_commit_moves_the_head_by_one, a_changed_record_is_a_conflict, only_the_differing_keys_are_named,
             a_record_that_should_be_absent_is_a_conflict, a_record_that_was_only_read_is_checked,
             the_fast_path_needs_the_position, a_strict_commit_needs_the_position, time_does_not_go_back,
-            what_the_store_does_not_have_is_lost, a_raise_takes_the_position_it_names, a_refused_commit_leaves_no_trace, every_commit_is_in_the_feed;
+            what_the_store_does_not_have_is_lost, a_raise_takes_the_position_it_names,
+            a_refused_commit_leaves_no_trace, every_commit_is_in_the_feed;
         resolves: an_applied_commit_is_found, an_unknown_commit_is_barred, a_commit_id_is_applied_once,
             partitions_resolve_on_their_own;
         sizes: a_large_part_survives, a_thousand_records_fit, the_largest_commit_fits,

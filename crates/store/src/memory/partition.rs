@@ -108,7 +108,7 @@ impl Partition {
         {
             return (Outcome::Applied { head: *head }, None);
         }
-        if self.has_lost(&batch.expect) {
+        if self.head.has_lost(&batch.expect, self.applied.contains_key(&batch.expect.last)) {
             return (Outcome::Lost { head: self.head }, None);
         }
         if let Some(keys) = self.conflict(batch) {
@@ -125,12 +125,6 @@ impl Partition {
         }
         self.apply(batch);
         (Outcome::Applied { head: self.head }, Some(self.head))
-    }
-
-    /// Somebody saw a head that this history does not lead through.
-    fn has_lost(&self, seen: &Head) -> bool {
-        let knows = |id| self.applied.contains_key(&id) || id == CommitId::default();
-        seen.position > self.head.position || !(seen.is_at(&self.head) || knows(seen.last))
     }
 
     /// The records that differ if the batch is in conflict; none if the head alone is the reason.
