@@ -1,6 +1,6 @@
 //! The chores of this workspace: `cargo xtask` and what follows it. Owns the arguments, the help and the exit code; the
-//! work itself is in `tidy`, `test` and `soak`. Compiled before everything else, so it depends on little: JSON to read what cargo says, and the
-//! servers it starts for the tests.
+//! work itself is in `tidy`, `test` and `soak`. Compiled before everything else, so it depends on little: JSON to read
+//! what cargo says, and the servers it starts for the tests.
 
 mod arguments;
 mod run;

@@ -1,8 +1,8 @@
 //! The doorbell of a node: tells other nodes after commits, and hears theirs, on a connection of its own.
 //!
 //! A notification inside a commit would take a lock of the whole server, so commits only leave a note here. The first
-//! note rings at once; after that the bell rings at most 20 times a second. Nothing depends on it: if the connection is
-//! gone, notes are lost until it is back.
+//! urgent note rings at once; after that the bell rings at most 20 times a second. Nothing depends on it: if the
+//! connection is gone, notes are lost until it is back.
 
 use crate::column::Param;
 use crate::connect;
@@ -16,11 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use weft_store::{Wake, Wakes};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use weft_core::Time;
+use weft_store::{PATIENCE_MS, Wake, Wakes};
 
 /// Between two rings.
 const PAUSE: Duration = Duration::from_millis(50);
+/// What is not urgent goes along with the next ring, or when so much time has passed.
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 const BACK_OFF_MIN: Duration = Duration::from_millis(50);
 const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
@@ -56,10 +59,13 @@ impl Doorbell {
         Self { bell, task: tokio::spawn(ringer.run()) }
     }
 
-    pub fn ring(&self, wake: Wake) {
+    pub fn ring(&self, wake: Wake, now: Time) {
         if self.bell.connected.load(Ordering::Relaxed) {
-            lock(&self.bell.gathered).add(wake);
-            self.bell.noted.notify_one();
+            let urgent = wake.is_urgent(now);
+            lock(&self.bell.gathered).add(wake, urgent);
+            if urgent {
+                self.bell.noted.notify_one();
+            }
         }
     }
 
@@ -129,7 +135,7 @@ impl Ringer {
 
     /// Rings and listens until the connection is gone.
     async fn serve(&self, mut link: Link) -> String {
-        let mut quiet_until = Instant::now();
+        let mut rung = Instant::now() - PATIENCE;
         loop {
             tokio::select! {
                 biased;
@@ -139,22 +145,28 @@ impl Ringer {
                     }
                     heard.iter().for_each(|notification| self.hear(notification.payload()));
                 }
-                () = self.due(quiet_until) => {
+                () = self.due(rung) => {
                     if let Err(why) = self.send(&mut link).await {
                         return why;
                     }
-                    quiet_until = Instant::now() + PAUSE;
+                    rung = Instant::now();
                 }
             }
         }
     }
 
-    /// Waits for a note, and then until the bell may ring again.
-    async fn due(&self, quiet_until: Instant) {
-        while lock(&self.bell.gathered).is_empty() {
-            self.bell.noted.notified().await;
+    /// Waits for an urgent note, or for patience to end with any; and then until the bell may ring again.
+    async fn due(&self, rung: Instant) {
+        let mut patient_until = rung + PATIENCE;
+        while !lock(&self.bell.gathered).is_urgent() {
+            if timeout_at(patient_until, self.bell.noted.notified()).await.is_err() {
+                if !lock(&self.bell.gathered).is_empty() {
+                    break;
+                }
+                patient_until = Instant::now() + PATIENCE;
+            }
         }
-        sleep_until(quiet_until).await;
+        sleep_until(rung + PAUSE).await;
     }
 
     async fn send(&self, link: &mut Link) -> Result<(), String> {

@@ -176,9 +176,8 @@ impl PostgresStore {
     }
 
     fn wake_others(&self, partition: PartitionId, batch: &Batch) {
-        let due = batch.writes.iter().flat_map(|write| &write.due_add).map(|due| due.at).min();
-        if due.is_some() || !batch.lanes.is_empty() {
-            self.doorbell.ring(Wake { partition, lanes: batch.lanes.clone(), due });
+        if let Some(wake) = Wake::of(partition, batch) {
+            self.doorbell.ring(wake, batch.now);
         }
     }
 

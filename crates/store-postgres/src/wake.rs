@@ -17,23 +17,31 @@ type Lane = (Arc<str>, Arc<str>);
 
 /// What happened since the last message, per partition.
 #[derive(Debug, Default)]
-pub struct Gathered(BTreeMap<PartitionId, (BTreeSet<Lane>, Option<Time>)>);
+pub struct Gathered {
+    partitions: BTreeMap<PartitionId, (BTreeSet<Lane>, Option<Time>)>,
+    urgent: bool,
+}
 
 impl Gathered {
-    pub fn add(&mut self, wake: Wake) {
-        let (lanes, due) = self.0.entry(wake.partition).or_default();
+    pub fn add(&mut self, wake: Wake, urgent: bool) {
+        let (lanes, due) = self.partitions.entry(wake.partition).or_default();
         lanes.extend(wake.lanes);
         *due = due.iter().copied().chain(wake.due).min();
+        self.urgent |= urgent;
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.partitions.is_empty()
+    }
+
+    pub fn is_urgent(&self) -> bool {
+        self.urgent
     }
 
     /// The messages that carry everything gathered, each from `node`.
     pub fn messages(self, node: &str) -> Vec<String> {
         let mut messages: Vec<String> = Vec::new();
-        for (partition, (lanes, due)) in self.0 {
+        for (partition, (lanes, due)) in self.partitions {
             let mut text = written(partition, &lanes, due);
             if lanes.len() > LANES_MAX || node.len() + text.len() > PAYLOAD_MAX {
                 text = written(partition, &BTreeSet::new(), due);
@@ -117,7 +125,7 @@ mod tests {
 
     fn gathered(wakes: &[Wake]) -> Gathered {
         let mut gathered = Gathered::default();
-        wakes.iter().cloned().for_each(|wake| gathered.add(wake));
+        wakes.iter().cloned().for_each(|wake| gathered.add(wake, false));
         gathered
     }
 

@@ -14,10 +14,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use weft_core::change::Batch;
 use weft_core::{PartitionId, Time};
-use weft_store::{Wake, Wakes};
+use weft_store::{PATIENCE_MS, Wake, Wakes};
 
 /// Rings closer together than this are joined.
 const PAUSE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 const RECONNECT: Duration = Duration::from_millis(500);
 /// A silent connection is asked whether it still lives.
 const PING: Duration = Duration::from_secs(15);
@@ -38,7 +39,7 @@ struct Pending {
 pub struct Wakeups {
     token: Token,
     pending: Mutex<BTreeMap<PartitionId, Pending>>,
-    rung: Notify,
+    urgent: Notify,
     watchers: Mutex<Vec<mpsc::UnboundedSender<Wake>>>,
 }
 
@@ -49,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Wakeups {
     /// The token tells a node its own rings.
     pub fn new(token: Token) -> Self {
-        Self { token, pending: Mutex::default(), rung: Notify::new(), watchers: Mutex::default() }
+        Self { token, pending: Mutex::default(), urgent: Notify::new(), watchers: Mutex::default() }
     }
 
     pub fn watch(&self) -> Wakes {
@@ -62,23 +63,25 @@ impl Wakeups {
 
     /// Notes what a commit may have woken.
     pub fn ring(&self, partition: PartitionId, batch: &Batch) {
-        let due = batch.writes.iter().flat_map(|write| &write.due_add).map(|due| due.at).min();
-        if due.is_none() && batch.lanes.is_empty() {
-            return;
-        }
+        let Some(wake) = Wake::of(partition, batch) else { return };
+        let urgent = wake.is_urgent(batch.now);
         let mut pending = lock(&self.pending);
         let noted = pending.entry(partition).or_default();
-        noted.due = noted.due.into_iter().chain(due).min();
+        noted.due = noted.due.into_iter().chain(wake.due).min();
         let room = LANES_MAX.saturating_sub(noted.lanes.len());
-        noted.lanes.extend(batch.lanes.iter().take(room).cloned());
+        noted.lanes.extend(wake.lanes.into_iter().take(room));
         drop(pending);
-        self.rung.notify_one();
+        if urgent {
+            self.urgent.notify_one();
+        }
     }
 
-    /// Publishes what was noted: at once after a silence, then not more often than every pause.
+    /// Publishes what was noted: at once what is urgent if the bell was silent for a pause, the rest with it or when
+    /// patience ends.
     pub async fn publish(self: Arc<Self>, router: Arc<Router>, channel: String) {
         loop {
-            self.rung.notified().await;
+            // Either way there may be something to tell.
+            let _ = tokio::time::timeout(PATIENCE, self.urgent.notified()).await;
             let noted = std::mem::take(&mut *lock(&self.pending));
             if !noted.is_empty() {
                 let message = encode(&self.token, &noted);
@@ -87,8 +90,8 @@ impl Wakeups {
                 if let Err(fault) = router.owner(PartitionId(0)).read(&command, false).await {
                     tracing::debug!(%fault, "a wake-up was not published");
                 }
+                tokio::time::sleep(PAUSE).await;
             }
-            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -201,6 +201,22 @@ pub struct Wake {
     pub due: Option<Time>,
 }
 
+impl Wake {
+    /// What a commit may have woken on other nodes.
+    pub fn of(partition: PartitionId, batch: &Batch) -> Option<Self> {
+        let due = batch.writes.iter().flat_map(|write| &write.due_add).map(|due| due.at).min();
+        (due.is_some() || !batch.lanes.is_empty()).then(|| Self { partition, lanes: batch.lanes.clone(), due })
+    }
+
+    /// Somebody may be waiting for it. Leases are timers too, so most hints are about what comes much later.
+    pub fn is_urgent(&self, now: Time) -> bool {
+        !self.lanes.is_empty() || self.due.is_some_and(|due| due <= now + 2 * PATIENCE_MS)
+    }
+}
+
+/// How long a store may keep back a hint that is not urgent, so that those which are find the bell free.
+pub const PATIENCE_MS: u64 = 500;
+
 /// Wakes as they come in. An exclusive store never sends any.
 pub type Wakes = mpsc::UnboundedReceiver<Wake>;
 

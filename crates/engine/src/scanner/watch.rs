@@ -12,7 +12,7 @@ use weft_store::Wake;
 /// stays below three calls a second in all. An embedded one shares this machine's clock.
 const MEASURE_MS: u64 = 1_200;
 /// How long a hint about another node's partition waits.
-const STAND_BACK_MS: u64 = 30;
+const STAND_BACK_MS: u64 = 15;
 
 pub async fn run(shared: Arc<Shared>) {
     let measure_ms = if shared.description.exclusive { shared.config.scanners.look_ms } else { MEASURE_MS };

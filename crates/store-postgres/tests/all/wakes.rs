@@ -65,6 +65,24 @@ async fn rl_56_many_commits_ring_the_bell_only_now_and_then() {
 }
 
 #[tokio::test]
+async fn rl_56_timers_of_later_leave_the_bell_to_what_is_urgent() {
+    let options = fresh().partitions(2);
+    let one = PostgresStore::open(options.clone()).await.unwrap();
+    let two = PostgresStore::open(options).await.unwrap();
+    soon("both nodes listening", async { tokio::join!(one.listening(), two.listening()) }).await;
+    let mut wakes = two.watch();
+    let (started, later) = (Instant::now(), head(&one, P0).await.now + 30_000);
+    for number in 0..100 {
+        tell(&one, P0, number, &[], Some(later.ms() + 100 - number)).await;
+    }
+    let expected = Some(Time::from_ms(later.ms() + 1));
+    while soon("the earliest timer", wakes.recv()).await.unwrap().due != expected {}
+    let rings = one.stats().rings;
+    let most = started.elapsed().as_millis() as u64 / 500 + 1;
+    assert!((1..=most).contains(&rings), "{rings} rings, {most} are allowed");
+}
+
+#[tokio::test]
 async fn a_commit_without_work_wakes_nobody() {
     let store = open_fresh(2).await;
     soon("the node listening", store.listening()).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_core::schema::{Due, Timer};
 use weft_core::{PartitionId, Time};
-use weft_store::{Outcome, Store, Wake, Wakes};
+use weft_store::{Outcome, PATIENCE_MS, Store, Wake, Wakes};
 use weft_store_valkey::{Options, ValkeyStore, wipe};
 
 const SOON: Duration = Duration::from_secs(10);
@@ -15,11 +15,17 @@ async fn next(wakes: &mut Wakes) -> Wake {
     tokio::time::timeout(SOON, wakes.recv()).await.expect("a wake-up comes").expect("the store is open")
 }
 
-async fn ring(store: &ValkeyStore, partition: PartitionId, number: u128, lane: &str, due: Option<u64>) {
+async fn ring(
+    store: &ValkeyStore,
+    partition: PartitionId,
+    number: u128,
+    lane: impl Into<Option<&str>>,
+    due: Option<u64>,
+) {
     let mut write = insert(key(partition, number), &[(0, b"x")]);
     write.due_add.extend(due.map(|at| Due { timer: Timer::Lease, at: Time::from_ms(at) }));
     let mut batch = batch(store, partition, vec![write]).await;
-    batch.lanes = vec![(Arc::from("default"), Arc::from(lane))];
+    batch.lanes = lane.into().into_iter().map(|lane| (Arc::from("default"), Arc::from(lane))).collect();
     assert!(matches!(store.commit(partition, batch).await, Outcome::Applied { .. }));
 }
 
@@ -68,6 +74,14 @@ async fn nodes_wake_each_other(options: Options) {
         rings += 1;
     }
     assert!(rings < 100, "{rings} wake-ups for 100 commits");
+
+    // A timer that is due much later is told as well, and does not keep back what is urgent.
+    let later = 10_000_000_000_000;
+    ring(&ann, PartitionId(3), 1, None, Some(later)).await;
+    let patience = Duration::from_millis(PATIENCE_MS);
+    let told = std::time::Instant::now();
+    assert_eq!(next(&mut to_bob).await.due, Some(Time::from_ms(later)));
+    assert!(told.elapsed() < patience * 4);
     wipe(&options).await.unwrap();
 }
 

@@ -154,11 +154,7 @@ impl State {
     }
 
     fn wake(&mut self, node: u64, partition: PartitionId, batch: &Batch) {
-        let due = batch.writes.iter().flat_map(|write| &write.due_add).map(|due| due.at).min();
-        if due.is_none() && batch.lanes.is_empty() {
-            return;
-        }
-        let wake = Wake { partition, lanes: batch.lanes.clone(), due };
+        let Some(wake) = Wake::of(partition, batch) else { return };
         self.watchers.retain(|(watcher, wakes)| match *watcher == node {
             true => !wakes.is_closed(),
             false => wakes.send(wake.clone()).is_ok(),

@@ -8,7 +8,7 @@ use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::{Due, Timer};
 use weft_core::{PartitionId, Time};
-use weft_store::{MemoryStore, Outcome, Store, Wake, conformance};
+use weft_store::{MemoryStore, Outcome, PATIENCE_MS, Store, Wake, conformance};
 
 #[tokio::test]
 async fn memory_passes_conformance() {
@@ -43,6 +43,17 @@ async fn a_commit_wakes_the_other_nodes() {
     two.commit(P0, insert(2)).await;
     two.commit(P0, insert(2)).await;
     assert_eq!(at_one.try_recv(), Err(TryRecvError::Empty), "a commit that makes nothing ready wakes nobody");
+}
+
+#[test]
+fn work_that_is_ready_and_timers_of_soon_are_urgent() {
+    let now = Time::from_ms(10_000);
+    let wake = |due: Option<u64>| Wake { partition: P0, lanes: Vec::new(), due: due.map(Time::from_ms) };
+    assert!(wake(Some(9_000)).is_urgent(now), "late already");
+    assert!(wake(Some(10_000 + 2 * PATIENCE_MS)).is_urgent(now), "it would be told with little time left");
+    assert!(!wake(Some(10_001 + 2 * PATIENCE_MS)).is_urgent(now));
+    assert!(!wake(None).is_urgent(now));
+    assert!(Wake { lanes: vec![("space".into(), "mail".into())], ..wake(None) }.is_urgent(now));
 }
 
 #[tokio::test]
