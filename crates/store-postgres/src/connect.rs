@@ -6,7 +6,7 @@ use crate::open_error::OpenError;
 use crate::options::{Options, chain};
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_postgres::NoTls;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// What a session has set for itself.
 ///
@@ -32,11 +32,25 @@ set bytea_output = 'hex'";
 
 /// A connection as it comes, for looking at the server.
 pub async fn plain(options: &Options) -> Result<Link, OpenError> {
-    let connecting = options.config.connect(NoTls);
+    let tls = match &options.tls {
+        Some(trust) => (*trust.config()?).clone(),
+        // The way in is the same; `sslmode` says that it is not taken.
+        None => weft_tls::trusting_nobody(),
+    };
+    let connecting = options.config.connect(MakeRustlsConnect::new(tls));
     let (client, connection) = within(options.connect_timeout, "connect to PostgreSQL", connecting)
         .await?
-        .map_err(|error| OpenError::Connect(chain(&error)))?;
+        .map_err(|error| OpenError::Connect(why(&error)))?;
     Ok(Link::new(client, connection))
+}
+
+fn why(error: &tokio_postgres::Error) -> String {
+    let told = chain(error);
+    let advice = match told.contains("server does not support TLS") {
+        true => Some("set `ssl` to `on` there, or let data go in the clear with `plaintext=true`".to_owned()),
+        false => weft_tls::advice(error, "sslrootcert"),
+    };
+    advice.map_or_else(|| told.clone(), |advice| format!("{told}; {advice}"))
 }
 
 /// A connection with the settings of the store.

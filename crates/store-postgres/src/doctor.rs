@@ -33,7 +33,16 @@ pub async fn inspect(options: &Options) -> Vec<Finding> {
             )];
         }
     };
-    findings.push(Finding::fine("connection", "the server answers"));
+    findings.push(match (&options.tls, options.exposed()) {
+        (Some(_), _) => {
+            Finding::fine("connection", "the server answers, encrypted, with a certificate that is trusted")
+        }
+        (None, None) => Finding::fine("connection", "the server answers, in the clear on this machine"),
+        (None, Some(host)) => {
+            let found = format!("the server answers, but in the clear on the way to `{host}`");
+            Finding::warning("connection", found, "leave `plaintext=true` out of the address")
+        }
+    });
     let looked = connect::within(options.call_timeout, "look at the store", async {
         let settings = Settings::read(&mut link).await?;
         server(&mut findings, &settings, options);

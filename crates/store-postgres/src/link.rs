@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use tokio_postgres::tls::NoTlsStream;
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Connection, Error, Notification, Row, Socket, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// A statement with its parameters.
 #[derive(Debug)]
@@ -39,6 +40,9 @@ pub type Answers = Vec<Result<Vec<Row>, Error>>;
 #[derive(Debug)]
 pub struct Unsent(pub Error);
 
+/// What a connection is if it is encrypted.
+type Encrypted = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
+
 pub struct Link {
     client: Client,
     wire: Wire,
@@ -47,13 +51,13 @@ pub struct Link {
 
 /// The half that reads and writes.
 struct Wire {
-    connection: Option<Connection<Socket, NoTlsStream>>,
+    connection: Option<Connection<Socket, Encrypted>>,
     warnings: Vec<String>,
     notifications: Vec<Notification>,
 }
 
 impl Link {
-    pub fn new(client: Client, connection: Connection<Socket, NoTlsStream>) -> Self {
+    pub fn new(client: Client, connection: Connection<Socket, Encrypted>) -> Self {
         let wire = Wire { connection: Some(connection), warnings: Vec::new(), notifications: Vec::new() };
         Self { client, wire, statements: HashMap::new() }
     }

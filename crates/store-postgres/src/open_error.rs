@@ -12,11 +12,12 @@ pub enum OpenError {
     #[error("cannot read the address of the store: `{name}` is {wanted}")]
     Value { name: String, wanted: String },
     #[error(
-        "cannot send data to `{host}` in the clear: it is not this machine; `plaintext=true` in the address allows it"
+        "cannot send data to `{host}` in the clear: it is not this machine; leave out `sslmode=disable`, or allow it with \
+         `plaintext=true` in the address"
     )]
     Plaintext { host: String },
-    #[error("cannot connect with `sslmode=require`: this program has no TLS to PostgreSQL yet")]
-    Tls,
+    #[error(transparent)]
+    Trust(#[from] weft_tls::Error),
     #[error("could not connect to PostgreSQL: {0}")]
     Connect(String),
     #[error("cannot run on PostgreSQL {found}: version 14 is the oldest that is supported")]
@@ -61,8 +62,8 @@ impl OpenError {
     pub(crate) fn parameter(name: &str, nearest: Option<&str>) -> Self {
         let hint = match nearest {
             Some(nearest) => format!("did you mean `{nearest}`"),
-            None => "known are `schema`, `partitions`, `plaintext`, `accept_data_loss`, `migrate`, `connect_timeout`, \
-                     `call_timeout` and those of PostgreSQL"
+            None => "known are `schema`, `partitions`, `plaintext`, `sslmode`, `sslrootcert`, `accept_data_loss`, \
+                     `migrate`, `connect_timeout`, `call_timeout` and those of PostgreSQL"
                 .to_owned(),
         };
         OpenError::Parameter { name: name.to_owned(), hint }

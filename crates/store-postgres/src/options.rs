@@ -2,10 +2,12 @@
 
 use crate::open_error::OpenError;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
+use weft_tls::Trust;
 
 /// What is done about an empty or older schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +28,26 @@ pub struct Options {
     pub partitions: u16,
     /// Lets an address that is not loopback be reached without encryption.
     pub plaintext: bool,
+    encryption: Encryption,
+    /// The authorities to trust, in place of those of the system.
+    authorities: Option<PathBuf>,
+    /// Whom to trust if connections are encrypted.
+    pub(crate) tls: Option<Trust>,
     /// Lets a server with dangerous settings pass; the store then calls its level `memory`.
     pub accept_data_loss: bool,
     pub migrate: Migrate,
     pub connect_timeout: Duration,
     /// How long a call may take. A commit that takes longer has an unknown outcome.
     pub call_timeout: Duration,
+}
+
+/// What the address says about encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Encryption {
+    /// Beyond this machine.
+    ByAddress,
+    Never,
+    Always,
 }
 
 pub const PARTITIONS_DEFAULT: u16 = 16;
@@ -42,17 +58,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Parameters that are Weft's own.
-const OWN: [&str; 7] =
-    ["schema", "partitions", "plaintext", "accept_data_loss", "migrate", "connect_timeout", "call_timeout"];
+const OWN: [&str; 9] = [
+    "schema",
+    "partitions",
+    "plaintext",
+    "sslmode",
+    "sslrootcert",
+    "accept_data_loss",
+    "migrate",
+    "connect_timeout",
+    "call_timeout",
+];
 
 /// Parameters that the client library reads.
-const PASSED: [&str; 16] = [
+const PASSED: [&str; 15] = [
     "user",
     "password",
     "dbname",
     "options",
     "application_name",
-    "sslmode",
     "host",
     "hostaddr",
     "port",
@@ -88,7 +112,7 @@ impl Options {
         let config = Config::from_str(&rest).map_err(|error| OpenError::Url(chain(&error)))?;
         let mut options = Self::new(config);
         own.into_iter().try_for_each(|(name, value)| options.set(name, value))?;
-        options.refuse_exposed()?;
+        options.encrypt()?;
         Ok(options)
     }
 
@@ -102,6 +126,9 @@ impl Options {
             schema: SCHEMA_DEFAULT.to_owned(),
             partitions: 0,
             plaintext: false,
+            encryption: Encryption::ByAddress,
+            authorities: None,
+            tls: None,
             accept_data_loss: false,
             migrate: Migrate::Check,
             connect_timeout: CONNECT_TIMEOUT,
@@ -137,6 +164,17 @@ impl Options {
                 self.partitions = number.ok_or_else(|| wrong("a number from 1 to 1024, or 0 for what is stored"))?;
             }
             "plaintext" => self.plaintext = flag()?,
+            "sslmode" => {
+                self.encryption = match value {
+                    "disable" => Encryption::Never,
+                    "allow" | "prefer" => Encryption::ByAddress,
+                    // The certificate is checked in any case.
+                    "require" | "verify-ca" | "verify-full" => Encryption::Always,
+                    _ => return Err(wrong("`disable`, `prefer`, `require`, `verify-ca` or `verify-full`")),
+                }
+            }
+            "sslrootcert" if value.is_empty() => return Err(wrong("the path of a file, or `system`")),
+            "sslrootcert" => self.authorities = (value != "system").then(|| value.into()),
             "accept_data_loss" => self.accept_data_loss = flag()?,
             "migrate" => {
                 self.migrate = match value {
@@ -152,20 +190,31 @@ impl Options {
     }
 
     /// Nothing leaves this machine unencrypted unless somebody said so.
-    fn refuse_exposed(&self) -> Result<(), OpenError> {
-        if self.config.get_ssl_mode() == SslMode::Require {
-            return Err(OpenError::Tls);
-        }
+    fn encrypt(&mut self) -> Result<(), OpenError> {
+        let encrypted = match (self.encryption, self.exposed()) {
+            (Encryption::Always, _) if self.plaintext => {
+                return Err(OpenError::Url("`sslmode` asks for encryption and `plaintext` for none".to_owned()));
+            }
+            (Encryption::Never, Some(host)) if !self.plaintext => return Err(OpenError::Plaintext { host }),
+            (encryption, exposed) => {
+                encryption == Encryption::Always
+                    || encryption == Encryption::ByAddress && exposed.is_some() && !self.plaintext
+            }
+        };
+        self.config.ssl_mode(if encrypted { SslMode::Require } else { SslMode::Disable });
+        let trust = || self.authorities.as_ref().map_or_else(Trust::system, Trust::file);
+        self.tls = encrypted.then(trust);
+        Ok(())
+    }
+
+    /// The first server that is not this machine.
+    pub(crate) fn exposed(&self) -> Option<String> {
         let named = self.config.get_hosts().iter().filter_map(|host| match host {
             Host::Tcp(name) => (!is_loopback(name)).then(|| name.clone()),
             _ => None,
         });
         let numbered = self.config.get_hostaddrs().iter().filter(|address| !address.is_loopback());
-        let mut exposed = named.chain(numbered.map(ToString::to_string));
-        match exposed.next() {
-            Some(host) if !self.plaintext => Err(OpenError::Plaintext { host }),
-            _ => Ok(()),
-        }
+        named.chain(numbered.map(ToString::to_string)).next()
     }
 }
 
@@ -290,15 +339,27 @@ mod tests {
 
     #[test]
     fn sec_8_only_this_machine_is_reached_without_encryption() {
+        let trust = |url: &str| {
+            let options = Options::from_url(url).unwrap();
+            let mode = if options.tls.is_some() { SslMode::Require } else { SslMode::Disable };
+            assert_eq!(options.config.get_ssl_mode(), mode, "{url}");
+            options.tls
+        };
         for url in ["postgres://db.example/x", "postgres://10.0.0.1/x", "postgres://localhost,db.example/x"] {
-            let text = refusal(url);
-            assert!(text.contains("plaintext=true"), "{url}: {text}");
-            Options::from_url(&format!("{url}?plaintext=true")).unwrap();
+            assert_eq!(trust(url), Some(Trust::system()), "{url}");
+            assert_eq!(trust(&format!("{url}?sslmode=prefer&sslrootcert=ca.pem")), Some(Trust::file("ca.pem")));
+            assert_eq!(trust(&format!("{url}?plaintext=true")), None);
+            assert!(refusal(&format!("{url}?sslmode=disable")).contains("plaintext=true"));
         }
-        assert!(refusal("postgres://localhost/x?hostaddr=10.0.0.1").contains("plaintext=true"));
-        assert!(refusal("postgres://localhost/x?sslmode=require").contains("TLS"));
+        assert!(trust("postgres://localhost/x?hostaddr=10.0.0.1").is_some());
         for url in ["postgres://127.0.0.1/x", "postgres://[::1]/x", "postgres:///x?host=/run/postgresql"] {
-            Options::from_url(url).unwrap();
+            assert_eq!(trust(url), None);
         }
+        for mode in ["require", "verify-ca", "verify-full"] {
+            assert!(trust(&format!("postgres://localhost/x?sslmode={mode}")).is_some());
+        }
+        assert!(refusal("postgres://db.example/x?sslmode=require&plaintext=true").contains("asks for encryption"));
+        assert!(refusal("postgres://localhost/x?sslmode=on").contains("`verify-full`"));
+        assert!(refusal("postgres://localhost/x?sslrootcert=").contains("path"));
     }
 }

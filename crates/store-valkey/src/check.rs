@@ -183,7 +183,8 @@ pub async fn inspect(options: &Options) -> Vec<Finding> {
         Ok(survey) => survey,
         Err(error) => return vec![problem(&error)],
     };
-    let mut findings: Vec<Finding> = survey.problems.iter().map(problem).collect();
+    let mut findings = vec![encryption(options, &survey)];
+    findings.extend(survey.problems.iter().map(problem));
     for server in &survey.servers {
         findings.extend(doctor(server, survey.needs.level));
         findings.extend(foreign_library(options, &server.address).await.as_ref().map(problem));
@@ -208,6 +209,18 @@ pub async fn inspect(options: &Options) -> Vec<Finding> {
         Err(error) => problem(&error),
     });
     findings
+}
+
+fn encryption(options: &Options, survey: &Survey) -> Finding {
+    let exposed = survey.servers.iter().find(|server| !server.address.is_loopback());
+    match (&options.tls, exposed) {
+        (Some(_), _) => Finding::fine("connection", "encrypted, with a certificate that is trusted"),
+        (None, None) => Finding::fine("connection", "in the clear on this machine"),
+        (None, Some(server)) => {
+            let found = format!("in the clear on the way to `{}`", server.address);
+            Finding::warning("connection", found, "use `valkeys://` or `valkeys-cluster://`")
+        }
+    }
 }
 
 fn problem(error: &OpenError) -> Finding {

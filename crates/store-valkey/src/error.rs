@@ -16,7 +16,10 @@ pub enum OpenError {
     TooManyPartitions { asked: u16, max: u16 },
     #[error("cannot choose a database of a Cluster: it has database 0 only")]
     Database,
-    #[error("cannot connect to `{address}`: nothing would be encrypted on the way; `plaintext=true` allows it")]
+    #[error(
+        "cannot connect to `{address}`: nothing would be encrypted on the way; use `valkeys://` (a Cluster: \
+         `valkeys-cluster://`), or allow it with `plaintext=true`"
+    )]
     Plaintext { address: Address },
     #[error("could not reach {servers}: {why}")]
     Unreachable { servers: String, why: String },

@@ -1,13 +1,17 @@
 //! One connection to one server, made again when it breaks. Never sends anything twice.
 
 use crate::options::{Address, Login, Options};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, RedisConnectionInfo};
-use redis::{RedisError, ServerError, Value};
+use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use weft_tls::Trust;
 
 /// Calls that may wait for one connection to take them; far above what the engine sends at once.
 const WAITING_MAX: usize = 4096;
@@ -41,6 +45,7 @@ pub struct Dial {
     pub address: Address,
     login: Option<Login>,
     database: i64,
+    tls: Option<Trust>,
     connect_timeout: Duration,
     pub call_timeout: Duration,
 }
@@ -51,29 +56,31 @@ impl Dial {
             address,
             login: options.login.clone(),
             database: options.database,
+            tls: options.tls.clone(),
             connect_timeout: options.connect_timeout,
             call_timeout: options.call_timeout,
         }
     }
 
-    pub fn client(&self) -> Result<Client, RedisError> {
-        let mut settings = RedisConnectionInfo::default().set_db(self.database).set_lib_name("weft", "1");
-        if let Some(login) = &self.login {
-            settings = settings.set_password(&login.password);
-            if !login.user.is_empty() {
-                settings = settings.set_username(&login.user);
-            }
+    fn settings(&self) -> RedisConnectionInfo {
+        let settings = RedisConnectionInfo::default().set_db(self.database).set_lib_name("weft", "1");
+        match &self.login {
+            None => settings,
+            Some(login) if login.user.is_empty() => settings.set_password(&login.password),
+            Some(login) => settings.set_password(&login.password).set_username(&login.user),
         }
-        let address = ConnectionAddr::Tcp(self.address.host.clone(), self.address.port);
-        Client::open(address.into_connection_info()?.set_redis_settings(settings))
     }
 
     /// A connection that is used for a few questions and dropped.
     pub async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect_timeout))
-            .set_response_timeout(Some(self.call_timeout));
-        self.client()?.get_multiplexed_async_connection_with_config(&config).await
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(self.call_timeout));
+        let settings = self.settings();
+        let connecting =
+            async { MultiplexedConnection::new_with_config(&settings, self.stream().await?, config).await };
+        let (connection, driver) = self.in_time(connecting).await?;
+        // It ends with the last handle to the connection.
+        drop(tokio::spawn(driver));
+        Ok(connection)
     }
 
     /// A connection that is kept, with a task of ours, so that it is known when the server has closed it.
@@ -82,17 +89,44 @@ impl Dial {
             .set_response_timeout(Some(self.call_timeout))
             .set_pipeline_buffer_size(WAITING_MAX)
             .set_write_backpressure_boundary(WRITE_BYTES);
-        let client = self.client()?;
-        let settings = client.get_connection_info().redis_settings();
-        let connecting = async {
-            let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
-            stream.set_nodelay(true)?;
-            MultiplexedConnection::new_with_config(settings, stream, config).await
-        };
-        let timed_out = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
-        let (connection, driver) =
-            tokio::time::timeout(self.connect_timeout, connecting).await.map_err(timed_out)??;
+        let settings = self.settings();
+        let connecting =
+            async { MultiplexedConnection::new_with_config(&settings, self.stream().await?, config).await };
+        let (connection, driver) = self.in_time(connecting).await?;
         Ok((connection, Arc::new(Driver(tokio::spawn(driver)))))
+    }
+
+    /// A connection that hears what is published.
+    pub async fn subscriber(&self) -> Result<PubSub, RedisError> {
+        self.in_time(async { PubSub::new(&self.settings(), self.stream().await?).await }).await
+    }
+
+    async fn in_time<T>(&self, connecting: impl Future<Output = Result<T, RedisError>>) -> Result<T, RedisError> {
+        let timed_out = |_| match &self.tls {
+            // A server that takes a greeting for the beginning of a command waits for the rest of it.
+            Some(_) => {
+                io::Error::new(io::ErrorKind::TimedOut, "timed out; perhaps the server speaks no TLS on this port")
+            }
+            None => io::ErrorKind::TimedOut.into(),
+        };
+        tokio::time::timeout(self.connect_timeout, connecting)
+            .await
+            .map_err(|late| RedisError::from(timed_out(late)))?
+    }
+
+    async fn stream(&self) -> io::Result<Box<dyn Stream>> {
+        let stream = TcpStream::connect((self.address.host.as_str(), self.address.port)).await?;
+        stream.set_nodelay(true)?;
+        let Some(trust) = &self.tls else { return Ok(Box::new(stream)) };
+        let name = ServerName::try_from(self.address.host.clone()).map_err(io::Error::other)?;
+        let connector = TlsConnector::from(trust.config().map_err(io::Error::other)?);
+        match connector.connect(name, stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(error) => {
+                let advice = weft_tls::advice(&error, "cacert").unwrap_or_else(|| error.to_string());
+                Err(io::Error::new(error.kind(), advice))
+            }
+        }
     }
 
     pub fn not_sent(&self, why: impl Into<Source>) -> Fault {
@@ -103,6 +137,11 @@ impl Dial {
         Fault::Lost { address: self.address.clone(), why: why.into() }
     }
 }
+
+/// What a connection reads and writes, encrypted or not.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A connection that may be down.
 pub struct Link {

@@ -4,12 +4,13 @@ use crate::error::OpenError;
 use std::fmt;
 use std::time::Duration;
 use weft_store::Level;
+use weft_tls::Trust;
 
 const PARTITIONS_MAX: u16 = 1024;
 const PREFIX_MAX: usize = 32;
 const PORT: u16 = 6379;
-const KNOWN: &str = "`prefix`, `partitions`, `durability`, `replicas`, `accept_data_loss`, `plaintext`, `migrate`, \
-                     `connect_timeout`, `call_timeout`";
+const KNOWN: &str = "`prefix`, `partitions`, `durability`, `replicas`, `accept_data_loss`, `plaintext`, `cacert`, \
+                     `migrate`, `connect_timeout`, `call_timeout`";
 
 /// What to open, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Options {
     pub accept_data_loss: bool,
     /// Allows a host that is not loopback, although nothing is encrypted.
     pub plaintext: bool,
+    /// Whom to trust if connections are encrypted.
+    pub tls: Option<Trust>,
     pub migrate: Migrate,
     pub connect_timeout: Duration,
     /// How long a call may take, redirects included.
@@ -84,7 +87,7 @@ impl Address {
         (!host.is_empty() && port != 0).then(|| Self::new(host, port))
     }
 
-    fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         let ip = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
@@ -116,21 +119,24 @@ impl Options {
             replicas: None,
             accept_data_loss: false,
             plaintext: false,
+            tls: None,
             migrate: Migrate::Check,
             connect_timeout: Duration::from_secs(5),
             call_timeout: Duration::from_secs(5),
         }
     }
 
-    /// Reads `valkey://[user:password@]host[:port][/db][?…]` or `valkey-cluster://host:port,host:port[?…]`. `redis://`
-    /// is another name for `valkey://`.
+    /// Reads `valkey://[user:password@]host[:port][/db][?…]` or `valkey-cluster://host:port,host:port[?…]`, with TLS
+    /// `valkeys://` and `valkeys-cluster://`. `redis://` and `rediss://` are other names for a single server.
     pub fn from_url(url: &str) -> Result<Self, OpenError> {
         let wrong = |why: &str| OpenError::Url { url: hidden(url), why: why.to_owned() };
         let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no scheme"))?;
-        let mode = match scheme {
-            "valkey" | "redis" => Mode::Standalone,
-            "valkey-cluster" => Mode::Cluster,
-            _ => return Err(wrong("its scheme is none of `valkey`, `valkey-cluster` and `redis`")),
+        let (mode, encrypted) = match scheme {
+            "valkey" | "redis" => (Mode::Standalone, false),
+            "valkeys" | "rediss" => (Mode::Standalone, true),
+            "valkey-cluster" => (Mode::Cluster, false),
+            "valkeys-cluster" => (Mode::Cluster, true),
+            _ => return Err(wrong("its scheme is none of `valkey`, `valkeys`, `valkey-cluster`, `valkeys-cluster`")),
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (rest, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -144,6 +150,7 @@ impl Options {
             return Err(wrong("several hosts need `valkey-cluster://`"));
         }
         let mut options = Self::new(mode, addresses);
+        options.tls = encrypted.then(Trust::system);
         options.login =
             login.map(|login| login_of(login).ok_or_else(|| wrong("its password is not text"))).transpose()?;
         if !database.is_empty() {
@@ -170,6 +177,11 @@ impl Options {
             "replicas" => self.replicas = Some(value.parse().ok().filter(|n| *n > 0).ok_or_else(|| not("a number"))?),
             "accept_data_loss" => self.accept_data_loss = yes_or_no()?,
             "plaintext" => self.plaintext = yes_or_no()?,
+            "cacert" if self.tls.is_none() => {
+                return Err("`cacert` needs `valkeys://` or `valkeys-cluster://`".to_owned());
+            }
+            "cacert" if value.is_empty() => return Err(not("the path of a file")),
+            "cacert" => self.tls = Some(Trust::file(value)),
             "migrate" => {
                 self.migrate = match value {
                     "auto" => Migrate::Auto,
@@ -202,20 +214,25 @@ impl Options {
         }
     }
 
-    /// Whether a server may be talked to although nothing is encrypted. A Cluster names others than were given.
+    /// Whether a server may be talked to: encrypted, on this machine, or in the clear because somebody said so. A Cluster
+    /// names others than were given.
     pub(crate) fn allows(&self, address: &Address) -> bool {
-        self.plaintext || address.is_loopback()
+        self.tls.is_some() || self.plaintext || address.is_loopback()
     }
 
     /// The URL without its secrets, for messages.
     pub(crate) fn url(&self) -> String {
-        let scheme = match self.mode {
-            Mode::Standalone => "valkey",
-            Mode::Cluster => "valkey-cluster",
+        let scheme = match (self.mode, self.tls.is_some()) {
+            (Mode::Standalone, false) => "valkey",
+            (Mode::Standalone, true) => "valkeys",
+            (Mode::Cluster, false) => "valkey-cluster",
+            (Mode::Cluster, true) => "valkeys-cluster",
         };
+        let authorities = self.tls.as_ref().and_then(Trust::path);
+        let authorities = authorities.map_or_else(String::new, |path| format!("&cacert={}", path.display()));
         let hosts: Vec<String> = self.addresses.iter().map(Address::to_string).collect();
         let database = if self.database == 0 { String::new() } else { format!("/{}", self.database) };
-        format!("{scheme}://{}{database}?prefix={}", hosts.join(","), self.prefix)
+        format!("{scheme}://{}{database}?prefix={}{authorities}", hosts.join(","), self.prefix)
     }
 }
 
@@ -328,11 +345,19 @@ mod tests {
     }
 
     #[test]
-    fn sec_8_another_host_needs_a_word_that_nothing_is_encrypted() {
+    fn sec_8_another_host_needs_tls_or_a_word_that_nothing_is_encrypted() {
         for host in ["10.0.0.1", "valkey.example.com:6379", "[2001:db8::1]:6379"] {
-            assert!(refusal(&format!("valkey://{host}")).contains("plaintext=true"));
+            let refused = refusal(&format!("valkey://{host}"));
+            assert!(refused.contains("plaintext=true") && refused.contains("`valkeys://`"), "{refused}");
             read(&format!("valkey://{host}?plaintext=true"));
+            for scheme in ["valkeys", "rediss", "valkeys-cluster"] {
+                assert_eq!(read(&format!("{scheme}://{host}")).tls, Some(Trust::system()));
+            }
+            let own = read(&format!("valkeys://{host}?cacert=ca.pem"));
+            assert_eq!(own.tls, Some(Trust::file("ca.pem")));
+            assert_eq!(read(&own.url()), own, "the address that messages show leads there");
         }
+        assert!(refusal("valkey://localhost?cacert=x").contains("`cacert` needs `valkeys://`"));
         for host in ["localhost", "127.0.0.1", "127.9.9.9:7", "[::1]:7"] {
             read(&format!("valkey://{host}"));
         }

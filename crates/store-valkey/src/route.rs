@@ -111,7 +111,9 @@ impl Router {
             let known: Vec<Address> = lock(&router.known).iter().cloned().collect();
             match Layout::ask(&router.options, &known).await {
                 Ok(layout) if layout.owners().iter().all(|owner| router.options.allows(owner)) => router.adopt(&layout),
-                Ok(_) => tracing::warn!("the Cluster names a host that needs `plaintext=true`; its slots stay unknown"),
+                Ok(_) => tracing::warn!(
+                    "the Cluster names a host that needs TLS or `plaintext=true`; its slots stay unknown"
+                ),
                 Err(why) => tracing::warn!(%why, "could not learn which node of the Cluster has which slot"),
             }
             *last = Some(Instant::now());

@@ -107,7 +107,7 @@ impl Wakeups {
     }
 
     async fn listen_to(&self, address: Address, options: &Options, channel: &str) -> Result<(), redis::RedisError> {
-        let pubsub = Dial::new(address, options).client()?.get_async_pubsub().await?;
+        let pubsub = Dial::new(address, options).subscriber().await?;
         let (mut sink, mut messages) = pubsub.split();
         sink.subscribe(channel).await?;
         loop {

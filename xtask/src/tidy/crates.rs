@@ -74,10 +74,15 @@ const FINE_IN_EXAMPLES: &[&str] = &["reqwest"];
 
 /// Crates that are in the graph in more than one version, and why nothing can be done about it here.
 const DOUBLED: &[(&str, &str)] = &[
+    ("base64", "the certificates of the tests write PEM with 0.23, PostgreSQL's protocol is on 0.22"),
+    ("const-oid", "x509-cert, for channel binding, is on 0.9, digest on 0.10; constants"),
     ("embedded-io", "postcard names both for features that are off: in the lock file, never compiled"),
     ("fallible-iterator", "tokio-postgres is on 0.2, rusqlite is on 0.3; a trait and its adapters, small twice"),
+    ("getrandom", "ring is on 0.2, everything else on 0.4; a system call"),
     ("syn", "zerocopy-derive is on 2, all other derives are on 3; only builds carry both"),
+    ("synstructure", "below a feature of rcgen that is off: in the lock file, never compiled"),
     ("wasi", "below tokio and below tokio-postgres, for WebAssembly only: in the lock file, never compiled"),
+    ("windows-sys", "ring is on 0.52, everything else on 0.61; for Windows only"),
 ];
 
 pub fn check(graph: &Graph, tree: &Tree) -> Vec<Finding> {

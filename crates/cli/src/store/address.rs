@@ -9,13 +9,16 @@ use weft_store_sqlite as sqlite;
 use weft_store_valkey as valkey;
 
 /// What stands before the colon, and what an address of that kind looks like.
-const SCHEMES: [(&str, &str); 6] = [
+const SCHEMES: [(&str, &str); 9] = [
     ("sqlite", "sqlite://PATH"),
     ("postgres", "postgres://HOST/DATABASE"),
     ("postgresql", "postgres://HOST/DATABASE"),
     ("valkey", "valkey://HOST"),
     ("redis", "valkey://HOST"),
     ("valkey-cluster", "valkey-cluster://HOST,HOST"),
+    ("valkeys", "valkeys://HOST"),
+    ("rediss", "valkeys://HOST"),
+    ("valkeys-cluster", "valkeys-cluster://HOST,HOST"),
 ];
 
 /// Letters that may differ for a scheme to be meant.
@@ -52,7 +55,7 @@ impl Address {
                 let options = postgres::Options::from_url(url).map_err(|error| usage(&error))?;
                 Ok(Address::Postgres { options: Box::new(options), server: server(rest) })
             }
-            "valkey" | "valkey-cluster" | "redis" => {
+            "valkey" | "valkeys" | "valkey-cluster" | "valkeys-cluster" | "redis" | "rediss" => {
                 let options = valkey::Options::from_url(url).map_err(|error| usage(&error))?;
                 Ok(Address::Valkey(Box::new(options)))
             }

@@ -20,7 +20,7 @@ pub fn postgres(address: &Address, error: postgres::OpenError) -> anyhow::Error 
         _ => "the server",
     };
     match error {
-        Open::Url(_) | Open::Parameter { .. } | Open::Value { .. } | Open::Plaintext { .. } | Open::Tls => {
+        Open::Url(_) | Open::Parameter { .. } | Open::Value { .. } | Open::Plaintext { .. } | Open::Trust(_) => {
             Fault::usage(error.to_string())
         }
         Open::Connect(why) => connecting(server, &why),

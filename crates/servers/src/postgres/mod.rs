@@ -9,7 +9,10 @@ use crate::port;
 use crate::process::Process;
 use binaries::Binaries;
 use rustix::process::Signal;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use user::User;
@@ -36,11 +39,21 @@ impl Postgres {
 
     /// With these settings on top of those PostgreSQL is delivered with, such as `("synchronous_commit", "off")`.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Postgres> {
+        Postgres::start_having(settings, &[])
+    }
+
+    /// Takes encrypted connections too, with this certificate and its key, in the PEM format.
+    pub fn start_encrypted(certificate: &str, key: &str) -> Result<Postgres> {
+        Postgres::start_having(&[("ssl", "on")], &[("server.crt", certificate), ("server.key", key)])
+    }
+
+    /// With files that only the server may read among its data.
+    fn start_having(settings: &[(&str, &str)], files: &[(&str, &str)]) -> Result<Postgres> {
         let settings = DEFAULTS.iter().chain(settings);
         let settings: Vec<_> = settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut tries = 1;
         loop {
-            match Postgres::start_once(settings.clone()) {
+            match Postgres::start_once(settings.clone(), files) {
                 // Somebody took the port between our look and the server's.
                 Err(Error::Ended { log, .. }) if tries < STARTS && port::clashed(&log) => tries += 1,
                 started => return started,
@@ -48,7 +61,7 @@ impl Postgres {
         }
     }
 
-    fn start_once(settings: Vec<(String, String)>) -> Result<Postgres> {
+    fn start_once(settings: Vec<(String, String)>, files: &[(&str, &str)]) -> Result<Postgres> {
         let binaries = Binaries::find()?;
         let user = User::to_run_as()?;
         let port = port::free()?;
@@ -59,6 +72,7 @@ impl Postgres {
         let process = Process::new(format!("PostgreSQL on port {port}"), keeper);
         let postgres = Postgres { binaries, user, port, settings, process };
         postgres.init()?;
+        files.iter().try_for_each(|(name, text)| postgres.write(name, text))?;
         postgres.launch()?;
         Ok(postgres)
     }
@@ -128,6 +142,14 @@ impl Postgres {
         }
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         Err(Error::Ended { what: "`initdb`".to_owned(), ended: output.status.to_string(), log })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.data().join(name);
+        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(|source| Error::Path { doing: "write", path: path.clone(), source })?;
+        self.user.as_ref().map_or(Ok(()), |user| user.own(&path))
     }
 
     fn launch(&self) -> Result<()> {

@@ -11,5 +11,6 @@ mod records;
 mod schema;
 mod server;
 mod tables;
+mod tls;
 mod wakes;
 mod yardstick;

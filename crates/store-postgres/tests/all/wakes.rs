@@ -15,7 +15,7 @@ fn lane(name: &str) -> (Arc<str>, Arc<str>) {
 }
 
 /// A commit that has something to tell.
-async fn tell(store: &PostgresStore, partition: PartitionId, number: u64, lanes: &[&str], due_ms: Option<u64>) {
+pub async fn tell(store: &PostgresStore, partition: PartitionId, number: u64, lanes: &[&str], due_ms: Option<u64>) {
     let mut write = insert(key(partition, number), b"");
     write.due_add = due_ms.map(|ms| Due { timer: Timer::Until, at: Time::from_ms(ms) }).into_iter().collect();
     let lanes = lanes.iter().map(|name| lane(name)).collect();

@@ -11,5 +11,6 @@ mod opening;
 mod races;
 mod records;
 mod servers;
+mod tls;
 mod wakes;
 mod yardstick;

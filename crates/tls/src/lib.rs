@@ -1,0 +1,123 @@
+//! Whom Weft trusts when it talks to a server: the authorities of a file, or those of the system. Certificates are always
+//! checked, and so is the name in them. Knows no store.
+
+mod advice;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use advice::advice;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Why there is nobody to trust.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read certificates from `{}`: {why}", path.display())]
+    File { path: PathBuf, why: String },
+    #[error("cannot check certificates: this system has none of any authority ({why}); name a file of them")]
+    System { why: String },
+}
+
+/// The authorities whose certificates count. They are read at the first connection.
+#[derive(Clone)]
+pub struct Trust {
+    /// A file in the PEM format; without one the authorities of the system are trusted.
+    file: Option<PathBuf>,
+    config: Arc<OnceLock<Arc<ClientConfig>>>,
+}
+
+impl Trust {
+    pub fn system() -> Self {
+        Self { file: None, config: Arc::default() }
+    }
+
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { file: Some(path.into()), config: Arc::default() }
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    pub fn config(&self) -> Result<Arc<ClientConfig>, Error> {
+        if let Some(config) = self.config.get() {
+            return Ok(config.clone());
+        }
+        let roots = match &self.file {
+            Some(path) => of_file(path)?,
+            None => of_system()?,
+        };
+        Ok(self.config.get_or_init(|| Arc::new(trusting(roots))).clone())
+    }
+}
+
+impl fmt::Debug for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.file {
+            Some(path) => write!(f, "Trust({})", path.display()),
+            None => f.write_str("Trust(system)"),
+        }
+    }
+}
+
+impl PartialEq for Trust {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+}
+
+impl Eq for Trust {}
+
+/// For a client that wants a configuration although nothing will be encrypted.
+pub fn trusting_nobody() -> ClientConfig {
+    trusting(RootCertStore::empty())
+}
+
+fn trusting(roots: RootCertStore) -> ClientConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    builder.expect("tls: the provider has the default versions").with_root_certificates(roots).with_no_client_auth()
+}
+
+fn of_file(path: &Path) -> Result<RootCertStore, Error> {
+    let wrong = |why: String| Error::File { path: path.to_owned(), why };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    match roots.is_empty() {
+        true => Err(wrong("there is none in it; they are in the PEM format, between `BEGIN CERTIFICATE` lines".into())),
+        false => Ok(roots),
+    }
+}
+
+/// Systems hold certificates that nobody can read any more; the others count.
+fn of_system() -> Result<RootCertStore, Error> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    if !roots.is_empty() {
+        return Ok(roots);
+    }
+    let why = found.errors.first().map_or_else(|| "nothing was found".to_owned(), ToString::to_string);
+    Err(Error::System { why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_refused_by_name() {
+        for path in ["no/such/file.pem", "Cargo.toml"] {
+            let told = Trust::file(path).config().map(drop).unwrap_err().to_string();
+            assert!(told.contains(&format!("`{path}`")), "{told}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Certificates for tests: an authority of its own, and a server's certificate that it has signed.
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+/// All in the PEM format.
+pub struct Certificates {
+    pub authority: String,
+    pub server: String,
+    pub server_key: String,
+}
+
+/// For a server with these names or addresses.
+pub fn certificates(names: &[&str]) -> Result<Certificates, rcgen::Error> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
+    let key = KeyPair::generate()?;
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let server = CertificateParams::new(names)?.signed_by(&key, &authority)?;
+    Ok(Certificates { authority: authority.pem(), server: server.pem(), server_key: key.serialize_pem() })
+}
