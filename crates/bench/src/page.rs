@@ -64,7 +64,10 @@ fn goals_of(report: &Report) -> Vec<Goal> {
         goals.extend(value.map(|value| Goal { name, value, bound, at_least }));
     };
     match report.scenario {
-        "lifecycle" => add("lifecycle / floor", report.ratio_to_floor, 0.6, true),
+        "lifecycle" => {
+            add("lifecycle / floor", report.ratio_to_floor, 0.6, true);
+            add("several nodes / one", report.several.map(|several| several.ratio_to_one_node), 1.0, true);
+        }
         "latency" => add("latency p50 / floor commit", report.ratio_to_floor, 2.5, false),
         "backlog" => {
             add("backlog, large / small", report.backlog.map(|backlog| backlog.ratio), 0.8, true);
@@ -84,6 +87,7 @@ fn section(page: &mut String, report: &Report) {
     let rates = [
         ("floor", report.floor_per_s),
         ("lifecycle", report.throughput_per_s),
+        ("with one node", report.several.map(|several| several.one_node_per_s)),
         ("submit only", report.submit_per_s),
         ("drain only", report.drain_per_s.filter(|_| report.backlog.is_none())),
         ("10,000 queued", report.backlog.map(|backlog| backlog.small_per_s)),
@@ -135,6 +139,7 @@ fn facts(page: &mut String, report: &Report) {
         ("executions", whole(report.n)),
         ("workers", report.workers.map(|workers| workers as f64)),
         ("ratio to floor", report.ratio_to_floor),
+        ("ratio to one node", report.several.map(|several| several.ratio_to_one_node)),
         ("commits", whole(report.commits)),
         ("commands per commit", report.batch_mean),
         ("conflicts", whole(report.conflicts)),

@@ -36,6 +36,8 @@ pub struct Report {
     pub backlog: Option<Backlog>,
     #[serde(flatten)]
     pub idle: Option<Idle>,
+    #[serde(flatten)]
+    pub several: Option<Several>,
     /// `ok`; a run whose checks fail ends with an error and has no report.
     pub checks: &'static str,
 }
@@ -59,9 +61,18 @@ pub struct Idle {
     pub cpu_percent: Option<f64>,
 }
 
+/// What `lifecycle` adds if there are several nodes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Several {
+    /// With one node on the same server, in turn with the others.
+    pub one_node_per_s: f64,
+    /// All nodes over one.
+    pub ratio_to_one_node: f64,
+}
+
 impl Report {
     /// The names of all fields, in their order.
-    pub const FIELDS: [&'static str; 33] = [
+    pub const FIELDS: [&'static str; 35] = [
         "scenario",
         "store",
         "durability",
@@ -94,6 +105,8 @@ impl Report {
         "seconds",
         "store_calls_per_s",
         "cpu_percent",
+        "one_node_per_s",
+        "ratio_to_one_node",
         "checks",
     ];
 
@@ -125,6 +138,7 @@ impl Report {
             cpu_s: None,
             backlog: None,
             idle: None,
+            several: None,
             checks: "ok",
         }
     }

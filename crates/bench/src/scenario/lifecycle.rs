@@ -1,12 +1,13 @@
 //! `lifecycle`: producers submit while workers claim and complete, from the first submission to the last acknowledged
-//! completion; then submit alone and drain alone on a store of their own. The floor is measured in turn with it.
+//! completion; then submit alone and drain alone on a store of their own. The floor is measured in turn with it, and so
+//! is one node if there are several.
 
 use super::ROUNDS;
 use crate::crew::Crew;
 use crate::load::{self, Load};
 use crate::options::Options;
 use crate::process;
-use crate::report::{Report, rounded, since};
+use crate::report::{Report, Several, rounded, since};
 use crate::target::Target;
 use crate::verify::{self, Seen};
 use crate::watch::Watch;
@@ -27,24 +28,33 @@ struct Best {
     drain_per_s: f64,
 }
 
+impl Default for Best {
+    fn default() -> Self {
+        Self {
+            floor_per_s: 0.0,
+            floor_commit_ms: f64::INFINITY,
+            whole_per_s: 0.0,
+            stats: Vec::new(),
+            submit_per_s: 0.0,
+            drain_per_s: 0.0,
+        }
+    }
+}
+
 pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>) -> Result<Report> {
     let n = options.n.unwrap_or(20_000);
     let load = Load::new(options.payload(), options.workers(), watch.clone());
     let cpu_before = process::cpu_s();
-    let mut best = Best {
-        floor_per_s: 0.0,
-        floor_commit_ms: f64::INFINITY,
-        whole_per_s: 0.0,
-        stats: Vec::new(),
-        submit_per_s: 0.0,
-        drain_per_s: 0.0,
-    };
+    let (mut best, mut best_of_one) = (Best::default(), Best::default());
     for _ in 0..ROUNDS {
         watch.begin("floor", 0);
         let floor = target.floor(n, load.payload).await?;
         best.floor_per_s = best.floor_per_s.max(floor.per_s);
         best.floor_commit_ms = best.floor_commit_ms.min(floor.commit_ms);
         watch.end();
+        if options.nodes() > 1 {
+            whole(target, 1, &load, n, &mut best_of_one).await?;
+        }
         whole(target, options.nodes(), &load, n, &mut best).await?;
         halves(target, options.nodes(), &load, n, &mut best).await?;
     }
@@ -57,6 +67,10 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     report.floor_per_s = Some(rounded(best.floor_per_s));
     report.floor_commit_ms = Some(rounded(best.floor_commit_ms));
     report.ratio_to_floor = Some(rounded(best.whole_per_s / best.floor_per_s));
+    report.several = (options.nodes() > 1).then(|| Several {
+        one_node_per_s: rounded(best_of_one.whole_per_s),
+        ratio_to_one_node: rounded(best.whole_per_s / best_of_one.whole_per_s),
+    });
     report.cpu_s = cpu_before.zip(process::cpu_s()).map(|(before, after)| rounded(after - before));
     report.count(&best.stats);
     Ok(report)

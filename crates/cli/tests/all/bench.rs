@@ -133,6 +133,7 @@ fn measure_server(name: &str, url: &str) {
     let measured = ["throughput_per_s", "submit_per_s", "drain_per_s", "floor_per_s", "floor_commit_ms"];
     positive(&two, &measured);
     positive(&two, &["ratio_to_floor", "commits", "batch_mean", "store_calls", "store_bytes_written"]);
+    positive(&two, &["one_node_per_s", "ratio_to_one_node"]);
     assert!(two["conflicts"].is_number() && two["nodes"] == 2, "{two}");
 }
 
