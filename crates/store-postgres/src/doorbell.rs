@@ -135,7 +135,9 @@ impl Ringer {
 
     /// Rings and listens until the connection is gone.
     async fn serve(&self, mut link: Link) -> String {
-        let mut rung = Instant::now() - PATIENCE;
+        let now = Instant::now();
+        // Long ago, so that the first note finds the bell free.
+        let mut rung = now.checked_sub(PATIENCE).unwrap_or(now);
         loop {
             tokio::select! {
                 biased;

@@ -60,9 +60,14 @@ fn login(server: &str, why: &str) -> anyhow::Error {
 }
 
 fn unreachable(server: &str, why: &str) -> anyhow::Error {
-    let refused = why.to_ascii_lowercase().contains("connection refused");
-    let why = if refused { "connection refused" } else { why };
-    Fault::error(Code::Unreachable, format!("could not connect to `{server}`: {why}; is the server running?"))
+    let says = |text: &str| why.to_ascii_lowercase().contains(text);
+    let told = match (says("connection refused"), says("tls") || says("certificate")) {
+        (true, _) => "connection refused; is the server running?".to_owned(),
+        // It runs, and what to do about it has been said.
+        (false, true) => why.to_owned(),
+        (false, false) => format!("{why}; is the server running?"),
+    };
+    Fault::error(Code::Unreachable, format!("could not connect to `{server}`: {told}"))
 }
 
 #[cfg(test)]
@@ -90,5 +95,7 @@ mod tests {
             assert_eq!(Fault::exit_code(&error), code, "{error}");
             assert!(error.to_string().contains(told), "{error}");
         }
+        let told = connecting("db", "error performing TLS handshake: it is strange; do this").to_string();
+        assert!(told.ends_with("; do this"), "{told}");
     }
 }
