@@ -164,13 +164,14 @@ impl Writer {
             return Ok(replies);
         }
         loop {
-            // A wait that is answered with an error says nothing about the commit before it.
             let reached = waited.as_ref().and_then(|reply| self.wait.reached(reply)).unwrap_or(-1);
             if reached >= i64::from(needed) {
                 return Ok(replies);
             }
-            // It comes after the write, so it is repeated on the same connection while there is time.
-            if started.elapsed() + Duration::from_millis(Wait::MS) > self.link.dial.call_timeout {
+            // It comes after the write, so it is repeated on the same connection while there is time. A server that
+            // answers with an error is no primary any more: another one knows what has become of the commit.
+            let replaced = matches!(waited, Some(Value::ServerError(_)));
+            if replaced || started.elapsed() + Duration::from_millis(Wait::MS) > self.link.dial.call_timeout {
                 return Err(Fault::Short { address: self.link.dial.address.clone(), reached, needed });
             }
             let mut again = Pipeline::with_capacity(1);

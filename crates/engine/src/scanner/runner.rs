@@ -4,6 +4,7 @@
 use super::{Report, ScanContext, Scanner};
 use crate::engine::Shared;
 use crate::runtime::{self, BoxFuture};
+use futures_util::future::{self, Either};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use weft_core::planted::{self, Defect};
 use weft_core::schema::{Timer, Value};
 use weft_core::{PartitionId, Time};
-use weft_store::{Range, Scan, Target};
+use weft_store::{Error, Page, Range, Scan, Target};
 
 pub const INTERVAL_MIN_MS: u64 = 100;
 const RESTART_PANIC_MS: u64 = 5_000;
@@ -26,7 +27,12 @@ const LOOK_PAUSE_MS: u64 = 100;
 
 /// A scan of one partition, by the place of its scanner.
 type Duty = (usize, PartitionId);
-type Ended = (Duty, Option<Report>);
+
+/// A store call that has ended.
+enum Ended {
+    Scan(Duty, Option<Report>),
+    Look(Vec<Timer>, Result<Vec<Page>, Error>),
+}
 
 struct Runner {
     shared: Arc<Shared>,
@@ -34,7 +40,11 @@ struct Runner {
     /// When each known duty is due, in store time.
     due: BTreeMap<Duty, Time>,
     running: BTreeSet<Duty>,
-    scans: FuturesUnordered<BoxFuture<Ended>>,
+    /// Everything that waits for the store is in here and nothing is awaited beside it: a call that nobody polls may hold
+    /// what another one waits for.
+    calls: FuturesUnordered<BoxFuture<Ended>>,
+    /// A look is among them.
+    looking: bool,
     /// When the heads are looked at next, on the node's clock.
     look_at: Time,
     /// When they were last looked at.
@@ -61,13 +71,14 @@ pub async fn run(shared: Arc<Shared>) {
         scanners,
         due: BTreeMap::new(),
         running: BTreeSet::new(),
-        scans: FuturesUnordered::new(),
+        calls: FuturesUnordered::new(),
+        looking: false,
     };
     while !runner.shared.is_closing() {
         runner.turn().await;
     }
     // A pass in flight is awaited: its items are whole inside their commits.
-    while runner.scans.next().await.is_some() {}
+    while runner.calls.next().await.is_some() {}
 }
 
 impl Runner {
@@ -75,30 +86,32 @@ impl Runner {
         if let Some(by) = self.shared.hub.take_look_by() {
             self.look_at = self.look_at.min(by.max(self.looked_at + LOOK_PAUSE_MS));
         }
-        if self.look_at <= self.shared.runtime.clock() {
-            self.look().await;
+        if !self.looking && self.look_at <= self.shared.runtime.clock() {
+            self.look();
         }
         self.take_hints();
         self.start_due();
         let sleep_ms = self.sleep_ms();
         let shared = self.shared.clone();
         let woken = async {
-            match self.scans.is_empty() {
-                true => futures_util::future::pending().await,
-                false => self.scans.next().await,
+            match self.calls.is_empty() {
+                true => future::pending().await,
+                false => self.calls.next().await,
             }
         };
         let rung = shared.hub.due.notified();
         futures_util::pin_mut!(woken, rung);
-        let either = futures_util::future::select(woken, rung);
+        let either = future::select(woken, rung);
         let ended = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
-        if let Some(futures_util::future::Either::Left((Some((duty, report)), _))) = ended {
-            self.ended(duty, report);
+        let Some(Either::Left((Some(ended), _))) = ended else { return };
+        match ended {
+            Ended::Scan(duty, report) => self.scanned(duty, report),
+            Ended::Look(timers, found) => self.looked(&timers, found),
         }
     }
 
     /// One store call: the earliest entries of every timer in every partition.
-    async fn look(&mut self) {
+    fn look(&mut self) {
         self.looked_at = self.shared.runtime.clock();
         self.look_at = self.looked_at + self.look_ms;
         if planted::on(Defect::ProgressNeedsWake) {
@@ -114,7 +127,14 @@ impl Runner {
             parts: None,
         };
         self.shared.counters.scanner_cycles.add(self.scanners.len() as u64);
-        match self.shared.store.scan(None, scan).await {
+        let found = self.shared.store.scan(None, scan);
+        self.looking = true;
+        self.calls.push(Box::pin(async move { Ended::Look(timers, found.await) }));
+    }
+
+    fn looked(&mut self, timers: &[Timer], found: Result<Vec<Page>, Error>) {
+        self.looking = false;
+        match found {
             Ok(pages) => {
                 for (timer, page) in timers.iter().zip(pages) {
                     for entry in page.entries {
@@ -166,14 +186,14 @@ impl Runner {
             }
             self.shared.counters.scanner_wakes.add(1);
             let cx = ScanContext { shared: self.shared.clone() };
-            self.scans.push(Box::pin(async move {
+            self.calls.push(Box::pin(async move {
                 let scan = AssertUnwindSafe(async move { scanner.scan(cx, duty.1).await }).catch_unwind();
-                (duty, scan.await.ok())
+                Ended::Scan(duty, scan.await.ok())
             }));
         }
     }
 
-    fn ended(&mut self, duty: Duty, report: Option<Report>) {
+    fn scanned(&mut self, duty: Duty, report: Option<Report>) {
         self.running.remove(&duty);
         let now = self.shared.now();
         let counters = &self.shared.counters;
@@ -208,7 +228,8 @@ impl Runner {
 
     /// Until the earliest known duty or the next look.
     fn sleep_ms(&self) -> u64 {
-        let look = self.look_at.since(self.shared.runtime.clock());
+        // A look that is under way ends the sleep by itself.
+        let look = if self.looking { self.look_ms } else { self.look_at.since(self.shared.runtime.clock()) };
         let now = self.shared.now();
         let startable = self.running.len() < self.shared.config.scanners.at_once;
         let due = self.due.iter().filter(|(duty, _)| startable && !self.running.contains(duty));

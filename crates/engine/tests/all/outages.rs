@@ -1,7 +1,13 @@
 use crate::kit::*;
+use std::time::Duration;
+use weft_core::change::Batch;
+use weft_core::record::Key;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Completion, Config, Submission};
+use weft_core::schema::PartMask;
+use weft_core::{CommitId, PartitionId, Time};
+use weft_engine::{Completion, Config, Engine, Submission};
 use weft_store::faulty::Faults;
+use weft_store::{Description, Error, MemoryStore, Outcome, Page, Read, Resolution, Scan, Store, Wakes};
 
 #[tokio::test(start_paused = true)]
 async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
@@ -63,4 +69,59 @@ async fn sd_27_a_claim_ends_in_time_although_the_commits_that_serve_it_never_hap
     faulty.set_faults(Faults::default());
     let id = submitted.await.unwrap().unwrap().id;
     assert_eq!(client.claim(worker()).await.unwrap().executions[0].id, id, "nothing was leased to nobody");
+}
+
+/// A store with one connection for scans: whoever has it keeps it while a call takes its time.
+struct OneConnection {
+    store: MemoryStore,
+    connection: tokio::sync::Mutex<()>,
+}
+
+impl Store for OneConnection {
+    async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
+        self.store.read(partition, keys).await
+    }
+
+    async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        let _connection = self.connection.lock().await;
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        self.store.scan(partition, scan).await
+    }
+
+    async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        self.store.commit(partition, batch).await
+    }
+
+    async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
+        self.store.resolve(partition, id).await
+    }
+
+    fn watch(&self) -> Wakes {
+        self.store.watch()
+    }
+
+    async fn now(&self) -> Result<Time, Error> {
+        self.store.now().await
+    }
+
+    fn describe(&self) -> Description {
+        self.store.describe()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_waits_for_a_connection_does_not_keep_it_from_a_look() {
+    let store = OneConnection { store: memory(2).shared(), connection: tokio::sync::Mutex::default() };
+    let engine = Engine::open(store, Config::default()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    for number in 1..=20 {
+        client.submit(Submission::new("mail").delay_ms(number * 450)).await.unwrap();
+    }
+    let all = async {
+        let mut claimed = 0;
+        while claimed < 20 {
+            claimed += client.claim(worker().wait_ms(10_000)).await.unwrap().executions.len();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(300), all).await.expect("every timer fires");
 }
