@@ -55,6 +55,11 @@ pub async fn pass(ms: u64) {
     tokio::time::advance(std::time::Duration::from_millis(ms)).await;
 }
 
+/// Takes so long on the clock of the test, which others move.
+pub async fn linger(ms: u64) {
+    Tokio.sleep(ms).await;
+}
+
 /// Faults on tokio's clock.
 struct Tokio;
 

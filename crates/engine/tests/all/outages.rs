@@ -84,7 +84,7 @@ impl Store for OneConnection {
 
     async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
         let _connection = self.connection.lock().await;
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        linger(700).await;
         self.store.scan(partition, scan).await
     }
 

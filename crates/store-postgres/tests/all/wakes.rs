@@ -79,7 +79,7 @@ async fn rl_56_timers_of_later_leave_the_bell_to_what_is_urgent() {
     while soon("the earliest timer", wakes.recv()).await.unwrap().due != expected {}
     let rings = one.stats().rings;
     let most = started.elapsed().as_millis() as u64 / 500 + 1;
-    assert!((1..=most).contains(&rings), "{rings} rings, {most} are allowed");
+    assert!(rings <= most, "{rings} rings, {most} are allowed");
 }
 
 #[tokio::test]
