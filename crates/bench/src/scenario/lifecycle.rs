@@ -28,24 +28,19 @@ struct Best {
     drain_per_s: f64,
 }
 
-impl Default for Best {
-    fn default() -> Self {
-        Self {
-            floor_per_s: 0.0,
-            floor_commit_ms: f64::INFINITY,
-            whole_per_s: 0.0,
-            stats: Vec::new(),
-            submit_per_s: 0.0,
-            drain_per_s: 0.0,
-        }
-    }
-}
-
 pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>) -> Result<Report> {
     let n = options.n.unwrap_or(20_000);
     let load = Load::new(options.payload(), options.workers(), watch.clone());
     let cpu_before = process::cpu_s();
-    let (mut best, mut best_of_one) = (Best::default(), Best::default());
+    let mut best = Best {
+        floor_per_s: 0.0,
+        floor_commit_ms: f64::INFINITY,
+        whole_per_s: 0.0,
+        stats: Vec::new(),
+        submit_per_s: 0.0,
+        drain_per_s: 0.0,
+    };
+    let mut one_node_per_s: f64 = 0.0;
     for _ in 0..ROUNDS {
         watch.begin("floor", 0);
         let floor = target.floor(n, load.payload).await?;
@@ -53,9 +48,12 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
         best.floor_commit_ms = best.floor_commit_ms.min(floor.commit_ms);
         watch.end();
         if options.nodes() > 1 {
-            whole(target, 1, &load, n, &mut best_of_one).await?;
+            one_node_per_s = one_node_per_s.max(whole(target, 1, &load, n).await?.0);
         }
-        whole(target, options.nodes(), &load, n, &mut best).await?;
+        let (per_s, stats) = whole(target, options.nodes(), &load, n).await?;
+        if per_s > best.whole_per_s {
+            (best.whole_per_s, best.stats) = (per_s, stats);
+        }
         halves(target, options.nodes(), &load, n, &mut best).await?;
     }
     let mut report = Report::new("lifecycle", target);
@@ -68,16 +66,16 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
     report.floor_commit_ms = Some(rounded(best.floor_commit_ms));
     report.ratio_to_floor = Some(rounded(best.whole_per_s / best.floor_per_s));
     report.several = (options.nodes() > 1).then(|| Several {
-        one_node_per_s: rounded(best_of_one.whole_per_s),
-        ratio_to_one_node: rounded(best.whole_per_s / best_of_one.whole_per_s),
+        one_node_per_s: rounded(one_node_per_s),
+        ratio_to_one_node: rounded(best.whole_per_s / one_node_per_s),
     });
     report.cpu_s = cpu_before.zip(process::cpu_s()).map(|(before, after)| rounded(after - before));
     report.count(&best.stats);
     Ok(report)
 }
 
-/// Producers and workers at once.
-async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64, best: &mut Best) -> Result<()> {
+/// Producers and workers at once: the rate, and what each engine did for it.
+async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64) -> Result<(f64, Vec<Stats>)> {
     let bed = target.open(nodes).await?;
     let crew = bed.crew()?;
     let seen = Seen::new(n);
@@ -87,12 +85,9 @@ async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64, best: &m
     let (elapsed, ids) = load::lifecycle(&crew, load, n, &seen).await?;
     let stats = since(bed.stats(), &before);
     load.watch.end();
-    let per_s = rate(n, elapsed);
-    if per_s > best.whole_per_s {
-        (best.whole_per_s, best.stats) = (per_s, stats);
-    }
     check(&crew, load, n, &seen, ids).await?;
-    bed.close().await
+    bed.close().await?;
+    Ok((rate(n, elapsed), stats))
 }
 
 /// Submit alone, then drain alone.

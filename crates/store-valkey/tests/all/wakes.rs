@@ -75,13 +75,12 @@ async fn nodes_wake_each_other(options: Options) {
     }
     assert!(rings < 100, "{rings} wake-ups for 100 commits");
 
-    // A timer that is due much later is told as well, and does not keep back what is urgent.
+    // A timer that is due much later is told as well.
     let later = 10_000_000_000_000;
     ring(&ann, PartitionId(3), 1, None, Some(later)).await;
-    let patience = Duration::from_millis(PATIENCE_MS);
     let told = std::time::Instant::now();
     assert_eq!(next(&mut to_bob).await.due, Some(Time::from_ms(later)));
-    assert!(told.elapsed() < patience * 4);
+    assert!(told.elapsed() < 4 * Duration::from_millis(PATIENCE_MS));
     wipe(&options).await.unwrap();
 }
 
