@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     /// Executions that were placed in whatever partition had its turn.
     placed: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
-    pub running: watch::Sender<usize>,
+    running: watch::Sender<usize>,
 }
 
 pub(crate) struct Mailbox {
@@ -267,13 +267,14 @@ impl Shared {
         })
     }
 
-    /// Runs a task that shutdown waits for.
-    fn start(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
-        let shared = self.clone();
-        self.running.send_modify(|running| *running += 1);
+    /// Runs a task that shutdown waits for. It has let go of the engine before it counts as ended, so that dropping the
+    /// engine after its shutdown closes the store.
+    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let running = self.running.clone();
+        running.send_modify(|running| *running += 1);
         self.runtime.spawn(Box::pin(async move {
             task.await;
-            shared.running.send_modify(|running| *running -= 1);
+            running.send_modify(|running| *running -= 1);
         }));
     }
 }

@@ -137,7 +137,7 @@ pub fn look(shared: &Arc<Shared>, lane: LaneKey) -> oneshot::Receiver<Found> {
         state.looking = true;
         drop(state);
         let task = shared.clone();
-        shared.runtime.spawn(Box::pin(async move { look_at_all(&task).await }));
+        shared.start(async move { look_at_all(&task).await });
     }
     told
 }

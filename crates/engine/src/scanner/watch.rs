@@ -68,10 +68,10 @@ pub(crate) fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
     // The workers of the node that looks after the partition go first; two nodes at once would only conflict.
     let later = shared.clone();
     let sleep = shared.runtime.sleep(STAND_BACK_MS);
-    shared.runtime.spawn(Box::pin(async move {
+    shared.start(async move {
         sleep.await;
         pass(&later, wake);
-    }));
+    });
 }
 
 async fn measure(shared: &Shared) {

@@ -1,7 +1,8 @@
 use crate::kit::*;
+use std::sync::Arc;
 use weft_core::error::Rejection;
 use weft_core::record::execution::{AfterFailure, Outcome, Policy, PublicState, Retry};
-use weft_engine::{Completion, Config, Failing, ListFilter, Renewal, Submission};
+use weft_engine::{Completion, Config, Engine, Failing, ListFilter, Renewal, Submission, TokioRuntime};
 use weft_store::faulty::Faults;
 
 #[tokio::test(start_paused = true)]
@@ -86,10 +87,23 @@ async fn shutdown_answers_what_waits_and_keeps_what_was_acknowledged() {
     kit.engine.shutdown().await;
     assert!(waiting.await.unwrap().unwrap().draining);
     assert_eq!(kit.client.submit(Submission::new("mail")).await.unwrap_err().code(), "unavailable");
-    let again = weft_engine::Engine::open(kit.store.clone(), Default::default()).await.unwrap();
+    let again = Engine::open(kit.store.clone(), Default::default()).await.unwrap();
     let client = again.client("shop").unwrap();
     assert_eq!(client.get(id).await.unwrap().public_state, PublicState::Waiting);
     assert_eq!(client.claim(worker().lane("other")).await.unwrap().executions[0].id, id);
+}
+
+/// The store can be opened again: nothing of an engine that was shut down and dropped still holds it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_store_is_let_go_before_shutdown_is_over() {
+    for _ in 0..200 {
+        let store = Arc::new(memory(8));
+        let runtime = Arc::new(TokioRuntime::current());
+        let engine = Engine::open_on(store.clone(), Config::default(), runtime).await.unwrap();
+        engine.shutdown().await;
+        drop(engine);
+        assert_eq!(Arc::strong_count(&store), 1);
+    }
 }
 
 #[tokio::test(start_paused = true)]
