@@ -7,6 +7,7 @@ use crate::link::Link;
 use crate::migrations::{self, VERSION};
 use crate::open_error::OpenError;
 use crate::options::Options;
+use crate::pool::WRITERS;
 use std::time::Instant;
 use tokio_postgres::Row;
 use weft_store::Finding;
@@ -15,7 +16,7 @@ use weft_store::Finding;
 const DEAD_ROWS_MAX: i64 = 24_000;
 /// A transaction that is open for longer keeps the rows of every table from being cleaned up.
 const TRANSACTION_MAX_S: i64 = 60;
-/// Connections that a node needs beside one per partition.
+/// Connections that a node needs beside those that commit.
 const CONNECTIONS_BESIDE: i64 = 8;
 const COMMITS: usize = 9;
 const COMMIT_MAX_MS: f64 = 50.0;
@@ -139,7 +140,7 @@ async fn store(findings: &mut Vec<Finding>, link: &mut Link, options: &Options) 
         }
     });
     let row = one(link, "select current_setting('max_connections')::bigint", &[]).await?;
-    let (most, needed): (i64, i64) = (get(&row, 0)?, i64::from(stored) + CONNECTIONS_BESIDE);
+    let (most, needed): (i64, i64) = (get(&row, 0)?, (WRITERS as i64).min(stored.into()) + CONNECTIONS_BESIDE);
     let told = format!("{most} at most, a node needs {needed}");
     findings.push(match most >= needed {
         true => Finding::fine("connections", told),

@@ -18,6 +18,7 @@ mod link;
 mod migrations;
 mod open_error;
 mod options;
+mod pool;
 mod readers;
 mod resolve;
 mod scan;

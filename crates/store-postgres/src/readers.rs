@@ -4,62 +4,45 @@ use crate::column::Param;
 use crate::connect;
 use crate::diagnosis::head_of;
 use crate::link::{Link, Step};
-use crate::open_error::OpenError;
 use crate::options::Options;
+use crate::pool::{Pool, Use};
 use crate::scan;
 use crate::sql::Stmt;
-use crate::stats::{Counters, add};
+use crate::stats::Counters;
 use crate::verdict;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio_postgres::Row;
 use weft_core::PartitionId;
 use weft_core::record::{Key, KeyBytes};
 use weft_core::schema::{Kind, PartMask};
 use weft_store::{Error, Found, Read};
 
-/// Reads that run at the same time; others wait for their turn.
-pub const READERS: usize = 4;
-
 /// A few connections, opened when first needed.
 pub struct Readers {
-    options: Options,
-    turns: Semaphore,
-    idle: Mutex<Vec<Link>>,
-    counters: Arc<Counters>,
+    pool: Pool,
+    call_timeout: Duration,
 }
 
 impl Readers {
     pub fn new(options: Options, first: Link, counters: Arc<Counters>) -> Self {
-        Self { options, turns: Semaphore::new(READERS), idle: Mutex::new(vec![first]), counters }
+        let call_timeout = options.call_timeout;
+        let pool = Pool::new(Use::Read, options, counters);
+        pool.put(first);
+        Self { pool, call_timeout }
     }
 
     /// Runs a call on a connection of its own. One that breaks off is closed, whoever gives up.
     pub async fn with<T>(&self, call: impl AsyncFnOnce(&mut Link) -> Result<T, Error>) -> Result<T, Error> {
         let work = async {
-            let _turn = self.turns.acquire().await.map_err(Error::unavailable)?;
-            let mut link = self.link().await.map_err(Error::unavailable)?;
-            let answer = call(&mut link).await;
-            if answer.is_ok() || link.is_alive().await {
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+            let mut taken = self.pool.take().await.map_err(Error::unavailable)?;
+            let answer = call(&mut taken.link).await;
+            if answer.is_ok() || taken.link.is_alive().await {
+                taken.give_back();
             }
             answer
         };
-        connect::within(self.options.call_timeout, "read", work).await.map_err(Error::unavailable)?
-    }
-
-    async fn link(&self) -> Result<Link, OpenError> {
-        while let Some(mut link) = self.take_idle() {
-            if link.is_alive().await {
-                return Ok(link);
-            }
-        }
-        add(&self.counters.connections);
-        connect::session(&self.options).await
-    }
-
-    fn take_idle(&self) -> Option<Link> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        connect::within(self.call_timeout, "read", work).await.map_err(Error::unavailable)?
     }
 }
 

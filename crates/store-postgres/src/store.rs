@@ -9,6 +9,7 @@ use crate::link::{Link, Step};
 use crate::migrations;
 use crate::open_error::OpenError;
 use crate::options::Options;
+use crate::pool::{Pool, Use};
 use crate::readers::{self, Readers};
 use crate::resolve::{self, source};
 use crate::scan;
@@ -28,14 +29,19 @@ use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution
 /// When to try again after the server could not be reached.
 const RECONNECT_MS: u64 = 100;
 
+/// Connections for commits that an open store begins with: as many as an engine under load uses at once. Made when the
+/// load comes, they would take the server's time from it.
+const READY: usize = 8;
+
 /// An open store. Dropping it closes its connections.
 pub struct PostgresStore {
     options: Options,
     partitions: u16,
     id: Uuid,
     durability: Durability,
-    /// One connection per partition, opened by its first commit.
-    writers: Vec<Mutex<Option<Link>>>,
+    /// One commit at a time in each partition: others would only wait for it on the server, with a connection each.
+    seats: Vec<Mutex<()>>,
+    writers: Pool,
     readers: Readers,
     doorbell: Doorbell,
     counters: Arc<Counters>,
@@ -56,11 +62,14 @@ impl PostgresStore {
         let found = migrations::prepare(&mut link, &options).await?;
         let counters = Arc::new(Counters::default());
         let node = node_token()?;
+        let writers = Pool::new(Use::Commit, options.clone(), counters.clone());
+        writers.fill(READY.min(found.partitions.into())).await;
         Ok(Self {
             partitions: found.partitions,
             id: found.id,
             durability: settings.durability(),
-            writers: (0..found.partitions).map(|_| Mutex::default()).collect(),
+            seats: (0..found.partitions).map(|_| Mutex::default()).collect(),
+            writers,
             readers: Readers::new(options.clone(), link, counters.clone()),
             doorbell: Doorbell::spawn(options.clone(), node, counters.clone()),
             counters,
@@ -87,40 +96,28 @@ impl PostgresStore {
         self.doorbell.listening().await;
     }
 
-    fn writer(&self, partition: PartitionId) -> Result<&Mutex<Option<Link>>, Error> {
-        let writer = self.writers.get(usize::from(partition.0));
-        writer.ok_or_else(|| Error::refused(format!("there is no partition {partition}")))
-    }
-
-    /// The connection of a partition as it was left, or a fresh one.
-    async fn link(&self, kept: Option<Link>) -> Result<Link, OpenError> {
-        if let Some(mut link) = kept
-            && link.is_alive().await
-        {
-            return Ok(link);
-        }
-        add(&self.counters.connections);
-        connect::writer(&self.options).await
+    fn seat(&self, partition: PartitionId) -> Result<&Mutex<()>, Error> {
+        let seat = self.seats.get(usize::from(partition.0));
+        seat.ok_or_else(|| Error::refused(format!("there is no partition {partition}")))
     }
 
     async fn commit_on(&self, partition: PartitionId, batch: &Batch) -> Outcome {
         let waited = async {
-            let mut seat = self.writer(partition).map_err(|error| not_applied(0, error.to_string()))?.lock().await;
-            // Taken out: if this call is given up, the connection is closed and not left to the next one.
-            let link = self.link(seat.take()).await.map_err(|error| not_applied(RECONNECT_MS, error.to_string()))?;
-            Ok::<_, Outcome>((seat, link))
+            let seat = self.seat(partition).map_err(|error| not_applied(0, error.to_string()))?.lock().await;
+            let taken = self.writers.take().await.map_err(|error| not_applied(RECONNECT_MS, error.to_string()))?;
+            Ok::<_, Outcome>((seat, taken))
         };
-        let (mut seat, mut link) = match timeout(self.options.call_timeout, waited).await {
+        let (_seat, mut taken) = match timeout(self.options.call_timeout, waited).await {
             Ok(Ok(ready)) => ready,
             Ok(Err(outcome)) => return outcome,
-            Err(_) => return not_applied(RECONNECT_MS, "the connection of the partition is busy".to_owned()),
+            Err(_) => return not_applied(RECONNECT_MS, "all connections are busy".to_owned()),
         };
-        let decided = timeout(self.options.call_timeout, self.decide(&mut link, partition, batch)).await;
+        let decided = timeout(self.options.call_timeout, self.decide(&mut taken.link, partition, batch)).await;
         let Ok(outcome) = decided else {
             return Outcome::Unknown { source: source("no answer to a commit in time".to_owned()) };
         };
         if !matches!(outcome, Outcome::Unknown { .. }) {
-            *seat = Some(link);
+            taken.give_back();
         }
         outcome
     }
@@ -219,7 +216,7 @@ impl Store for PostgresStore {
     async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
         scan.ranges.iter().try_for_each(|range| scan::check(scan.target, range))?;
         if let Some(partition) = partition {
-            self.writer(partition)?;
+            self.seat(partition)?;
         }
         Box::pin(self.readers.with(async |link| scan::pages(link, partition, &scan).await)).await
     }
@@ -232,11 +229,11 @@ impl Store for PostgresStore {
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
         let work = async {
-            let mut seat = self.writer(partition)?.lock().await;
-            let mut link = self.link(seat.take()).await.map_err(Error::unavailable)?;
-            let resolution = resolve::resolve(&mut link, partition, id).await;
+            let _seat = self.seat(partition)?.lock().await;
+            let mut taken = self.writers.take().await.map_err(Error::unavailable)?;
+            let resolution = resolve::resolve(&mut taken.link, partition, id).await;
             if resolution.is_ok() {
-                *seat = Some(link);
+                taken.give_back();
             }
             resolution
         };
