@@ -1,11 +1,13 @@
 //! One connection to one server, made again when it breaks. Never sends anything twice.
 
 use crate::options::{Address, Login, Options};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, RedisError, ServerError, Value};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -84,7 +86,7 @@ impl Dial {
     }
 
     /// A connection that is kept, with a task of ours, so that it is known when the server has closed it.
-    async fn connect_to_keep(&self) -> Result<(MultiplexedConnection, Arc<Driver>), RedisError> {
+    async fn connect_to_keep(&self) -> Result<Kept, RedisError> {
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(self.call_timeout))
             .set_pipeline_buffer_size(WAITING_MAX)
@@ -146,9 +148,14 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 /// A connection that may be down.
 pub struct Link {
     pub dial: Dial,
-    live: Mutex<Live>,
-    dialing: tokio::sync::Mutex<()>,
+    live: Arc<Mutex<Live>>,
 }
+
+/// A connection and the task behind it.
+type Kept = (MultiplexedConnection, Arc<Driver>);
+
+/// A try to connect, shared by all calls that need the connection.
+type Dialing = Shared<BoxFuture<'static, Result<Lease, String>>>;
 
 /// The task behind a connection. It ends when the server closes the connection, and with its last user.
 struct Driver(JoinHandle<()>);
@@ -161,14 +168,22 @@ impl Drop for Driver {
 
 #[derive(Default)]
 struct Live {
-    connection: Option<(MultiplexedConnection, Arc<Driver>)>,
+    connection: Option<Kept>,
     /// Grows with each connection, so that one call's trouble does not end the next connection.
     number: u64,
-    /// When and why the last try to connect failed.
-    failed: Option<(Instant, String)>,
+    dialing: Option<Dialing>,
+}
+
+impl Live {
+    /// The connection, unless there is none or the server has closed it: then nothing would be sent.
+    fn lease(&self) -> Option<Lease> {
+        let (connection, driver) = self.connection.as_ref().filter(|(_, driver)| !driver.0.is_finished())?;
+        Some(Lease { connection: connection.clone(), number: self.number, _driver: driver.clone() })
+    }
 }
 
 /// A connection as one call uses it.
+#[derive(Clone)]
 pub struct Lease {
     connection: MultiplexedConnection,
     number: u64,
@@ -181,48 +196,43 @@ impl Lease {
     }
 }
 
+fn lock(live: &Mutex<Live>) -> MutexGuard<'_, Live> {
+    live.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins to connect. When that is over, however it ended, the next call may try again.
+fn begin(dial: Dial, live: Arc<Mutex<Live>>) -> Dialing {
+    let task = tokio::spawn(async move {
+        let dialed = dial.connect_to_keep().await;
+        let mut live = lock(&live);
+        live.dialing = None;
+        let (connection, driver) = dialed.map_err(|error| error.to_string())?;
+        live.number += 1;
+        live.connection = Some((connection.clone(), driver.clone()));
+        Ok(Lease { connection, number: live.number, _driver: driver })
+    });
+    task.map(|ended| ended.unwrap_or_else(|gone| Err(gone.to_string()))).boxed().shared()
+}
+
 impl Link {
     pub fn new(dial: Dial) -> Self {
-        Self { dial, live: Mutex::default(), dialing: tokio::sync::Mutex::default() }
+        Self { dial, live: Arc::default() }
     }
 
     fn live(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 
-    /// The connection, unless there is none or the server has closed it: then nothing would be sent.
-    fn lease(&self) -> Option<Lease> {
-        let live = self.live();
-        let (connection, driver) = live.connection.as_ref().filter(|(_, driver)| !driver.0.is_finished())?;
-        Some(Lease { connection: connection.clone(), number: live.number, _driver: driver.clone() })
-    }
-
-    /// The connection, made if need be.
+    /// The connection, made if need be. It is made in a task of its own: a call that nobody polls holds up no other.
     pub async fn open(&self) -> Result<Lease, Fault> {
-        if let Some(lease) = self.lease() {
-            return Ok(lease);
-        }
-        let asked = Instant::now();
-        let _dialing = self.dialing.lock().await;
-        if let Some(lease) = self.lease() {
-            return Ok(lease);
-        }
-        // Whoever waited while another call tried in vain shares its answer instead of trying in turn.
-        if let Some((_, why)) = self.live().failed.as_ref().filter(|(at, _)| *at > asked) {
-            return Err(self.dial.not_sent(why.clone()));
-        }
-        match self.dial.connect_to_keep().await {
-            Ok((connection, driver)) => {
-                let mut live = self.live();
-                live.number += 1;
-                live.connection = Some((connection.clone(), driver.clone()));
-                Ok(Lease { connection, number: live.number, _driver: driver })
+        let dialing = {
+            let mut live = self.live();
+            if let Some(lease) = live.lease() {
+                return Ok(lease);
             }
-            Err(error) => {
-                self.live().failed = Some((Instant::now(), error.to_string()));
-                Err(self.dial.not_sent(error))
-            }
-        }
+            live.dialing.get_or_insert_with(|| begin(self.dial.clone(), self.live.clone())).clone()
+        };
+        dialing.await.map_err(|why| self.dial.not_sent(why))
     }
 
     fn end(&self, lease: &Lease) {

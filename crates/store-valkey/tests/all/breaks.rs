@@ -2,6 +2,9 @@
 
 use crate::records::{P0, apply, batch, delete, insert, key, part, update};
 use crate::servers;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 use weft_core::change::Batch;
 use weft_core::schema::{IndexId, PartMask};
@@ -77,6 +80,21 @@ async fn what_was_never_sent_is_not_applied() {
     assert!(store.read(P0, Vec::new()).await.is_err());
     proxy.refuse(false).unwrap();
     apply(&store, P0, vec![update(key(P0, 1), &[(0, b"2")])]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_that_is_not_polled_does_not_keep_the_connection_from_others() {
+    let (_server, proxy, store) = behind_proxy().await;
+    proxy.refuse(true).unwrap();
+    proxy.cut();
+    while store.read(P0, Vec::new()).await.is_ok() {}
+    proxy.refuse(false).unwrap();
+    let mut begun = pin!(store.read(P0, Vec::new()));
+    assert!(poll_fn(|context| Poll::Ready(begun.as_mut().poll(context))).await.is_pending(), "it has to connect first");
+    let others = futures_util::future::join_all((0..16).map(|_| store.read(P0, Vec::new())));
+    let read = tokio::time::timeout(Duration::from_secs(10), others).await.expect("the connection is made");
+    assert!(read.iter().all(Result::is_ok), "{read:?}");
+    begun.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
