@@ -90,10 +90,20 @@ impl Running {
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Ends it with SIGKILL.
+    /// Ends it with SIGKILL. It must not have ended before.
     pub fn kill(mut self) {
+        assert_eq!(self.child.try_wait().unwrap(), None, "it ran until now\n{}", self.said());
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    /// Nothing outlives the test that started it, whatever became of that.
+    fn drop(&mut self) {
+        // It may have ended already, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
