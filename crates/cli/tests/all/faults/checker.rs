@@ -29,7 +29,9 @@ impl Ledger {
     pub fn read<'a>(paths: impl Iterator<Item = &'a Path>) -> Self {
         let mut ledger = Ledger::default();
         for path in paths {
-            for line in std::fs::read_to_string(path).unwrap().lines() {
+            let text = std::fs::read_to_string(path).unwrap();
+            // Behind the last break is a line that is being written or was cut by a kill: nobody relies on it yet.
+            for line in text.rsplit_once('\n').map_or("", |(whole, _)| whole).lines() {
                 ledger.take(line);
             }
         }
@@ -49,8 +51,7 @@ impl Ledger {
             ["completed", id, result] => {
                 self.completed.entry(id.parse().unwrap()).or_default().push((*result).to_owned());
             }
-            // Nobody was told what a cut line says; only the last one of a killed node can be cut.
-            other => assert!(other.len() < 5, "{line}"),
+            other => panic!("a ledger has no such line: {other:?}"),
         }
     }
 
