@@ -61,7 +61,7 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn parameter(name: &str, nearest: Option<&str>) -> Self {
         let hint = match nearest {
-            Some(nearest) => format!("did you mean `{nearest}`"),
+            Some(nearest) => format!("did you mean `{nearest}`?"),
             None => "known are `schema`, `partitions`, `plaintext`, `sslmode`, `sslrootcert`, `accept_data_loss`, \
                      `migrate`, `connect_timeout`, `call_timeout` and those of PostgreSQL"
                 .to_owned(),

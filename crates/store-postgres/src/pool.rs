@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Calls that read at the same time; others wait for their turn.
-pub const READERS: usize = 4;
+const READERS: usize = 4;
 /// Calls that commit at the same time: more than a server has processors to spare for one node, and few enough for
 /// several nodes to share a server that takes a hundred connections.
 pub const WRITERS: usize = 16;

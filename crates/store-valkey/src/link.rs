@@ -76,13 +76,8 @@ impl Dial {
     /// A connection that is used for a few questions and dropped.
     pub async fn connect(&self) -> Result<MultiplexedConnection, RedisError> {
         let config = AsyncConnectionConfig::new().set_response_timeout(Some(self.call_timeout));
-        let settings = self.settings();
-        let connecting =
-            async { MultiplexedConnection::new_with_config(&settings, self.stream().await?, config).await };
-        let (connection, driver) = self.in_time(connecting).await?;
-        // It ends with the last handle to the connection.
-        drop(tokio::spawn(driver));
-        Ok(connection)
+        // Its task ends with the last handle to the connection.
+        Ok(self.connect_with(config).await?.0)
     }
 
     /// A connection that is kept, with a task of ours, so that it is known when the server has closed it.
@@ -91,11 +86,19 @@ impl Dial {
             .set_response_timeout(Some(self.call_timeout))
             .set_pipeline_buffer_size(WAITING_MAX)
             .set_write_backpressure_boundary(WRITE_BYTES);
+        let (connection, task) = self.connect_with(config).await?;
+        Ok((connection, Arc::new(Driver(task))))
+    }
+
+    async fn connect_with(
+        &self,
+        config: AsyncConnectionConfig,
+    ) -> Result<(MultiplexedConnection, JoinHandle<()>), RedisError> {
         let settings = self.settings();
         let connecting =
             async { MultiplexedConnection::new_with_config(&settings, self.stream().await?, config).await };
         let (connection, driver) = self.in_time(connecting).await?;
-        Ok((connection, Arc::new(Driver(tokio::spawn(driver)))))
+        Ok((connection, tokio::spawn(driver)))
     }
 
     /// A connection that hears what is published.

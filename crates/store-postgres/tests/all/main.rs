@@ -6,6 +6,7 @@
 mod broken;
 mod doctor;
 mod opening;
+mod pool;
 mod races;
 mod records;
 mod schema;

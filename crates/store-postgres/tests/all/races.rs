@@ -1,18 +1,11 @@
 //! Two stores on one partition, each of which thinks it knows the head.
 
-use crate::records::{P0, applied, apply, batch, body, get, head, insert, key, update};
-use crate::server::{fresh, name, sql, with};
-use weft_core::PartitionId;
+use crate::records::{P0, applied, batch, body, get, head, insert, key, update};
+use crate::server::pair;
 use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_store::{Outcome, Store};
 use weft_store_postgres::PostgresStore;
-
-async fn pair() -> (PostgresStore, PostgresStore) {
-    let options = fresh().partitions(2);
-    let one = PostgresStore::open(options.clone()).await.unwrap();
-    (one, PostgresStore::open(options).await.unwrap())
-}
 
 /// Raises the number in the record `times` times; answers how often somebody else was faster.
 async fn count_up(store: &PostgresStore, counter: Key, times: usize) -> usize {
@@ -80,17 +73,4 @@ async fn a_record_that_should_be_new_and_is_there_refuses_the_commit_whole() {
     assert_eq!(get(&store, key(P0, 2)).await, None);
     assert_eq!(get(&store, there).await.unwrap().parts[0].1, body(b"first").parts[0].1.clone().unwrap());
     assert_eq!(head(&store, P0).await, before);
-}
-
-/// The usual limit of a server is a hundred for all nodes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_of_many_partitions_share_a_few_connections() {
-    let program = name();
-    let options = with(&program, &format!("application_name={program}")).partitions(64);
-    let store = PostgresStore::open(options).await.unwrap();
-    let all = (0..64).map(PartitionId).map(|partition| apply(&store, partition, vec![insert(key(partition, 1), b"x")]));
-    futures_util::future::join_all(all).await;
-    let count = "select count(*) from pg_stat_activity where application_name = $1";
-    let open: i64 = sql().await.query_one(count, &[&program]).await.unwrap().get(0);
-    assert!((8..=21).contains(&open), "sixteen that commit, four that read and the bell at most, not {open}");
 }

@@ -64,3 +64,10 @@ pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T 
         sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Two nodes on a store of their own.
+pub async fn pair() -> (PostgresStore, PostgresStore) {
+    let options = fresh().partitions(2);
+    let one = PostgresStore::open(options.clone()).await.unwrap();
+    (one, PostgresStore::open(options).await.unwrap())
+}

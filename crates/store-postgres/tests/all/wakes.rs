@@ -1,7 +1,7 @@
 //! Wake-ups between nodes.
 
 use crate::records::{P0, P1, batch, head, insert, key};
-use crate::server::{DEADLINE, fresh, open_fresh, soon, sql, until, with};
+use crate::server::{DEADLINE, open_fresh, pair, soon, sql, until, with};
 use std::sync::Arc;
 use std::time::Instant;
 use weft_core::change::Batch;
@@ -12,6 +12,12 @@ use weft_store_postgres::PostgresStore;
 
 fn lane(name: &str) -> (Arc<str>, Arc<str>) {
     ("default".into(), name.into())
+}
+
+async fn listening_pair() -> (PostgresStore, PostgresStore) {
+    let (one, two) = pair().await;
+    soon("both nodes listening", async { tokio::join!(one.listening(), two.listening()) }).await;
+    (one, two)
 }
 
 /// A commit that has something to tell.
@@ -25,10 +31,7 @@ pub async fn tell(store: &PostgresStore, partition: PartitionId, number: u64, la
 
 #[tokio::test]
 async fn rl_56_a_commit_wakes_every_node_but_its_own() {
-    let options = fresh().partitions(2);
-    let one = PostgresStore::open(options.clone()).await.unwrap();
-    let two = PostgresStore::open(options).await.unwrap();
-    soon("both nodes listening", async { tokio::join!(one.listening(), two.listening()) }).await;
+    let (one, two) = listening_pair().await;
     let (mut at_one, mut at_two, mut again_at_two) = (one.watch(), two.watch(), two.watch());
 
     tell(&one, P1, 1, &["mail", "print"], Some(70)).await;
@@ -43,10 +46,7 @@ async fn rl_56_a_commit_wakes_every_node_but_its_own() {
 
 #[tokio::test]
 async fn rl_56_many_commits_ring_the_bell_only_now_and_then() {
-    let options = fresh().partitions(2);
-    let one = PostgresStore::open(options.clone()).await.unwrap();
-    let two = PostgresStore::open(options).await.unwrap();
-    soon("both nodes listening", async { tokio::join!(one.listening(), two.listening()) }).await;
+    let (one, two) = listening_pair().await;
     let mut wakes = two.watch();
     let started = Instant::now();
     for number in 0..100 {
@@ -66,10 +66,7 @@ async fn rl_56_many_commits_ring_the_bell_only_now_and_then() {
 
 #[tokio::test]
 async fn rl_56_timers_of_later_leave_the_bell_to_what_is_urgent() {
-    let options = fresh().partitions(2);
-    let one = PostgresStore::open(options.clone()).await.unwrap();
-    let two = PostgresStore::open(options).await.unwrap();
-    soon("both nodes listening", async { tokio::join!(one.listening(), two.listening()) }).await;
+    let (one, two) = listening_pair().await;
     let mut wakes = two.watch();
     let (started, later) = (Instant::now(), head(&one, P0).await.now + 30_000);
     for number in 0..100 {
