@@ -1,0 +1,169 @@
+//! What is wrong with a request that could not be read, in words: which field, and what would be right.
+
+use crate::problem::{Code, Problem};
+use serde_path_to_error::{Error, Path, Segment};
+
+/// A body that is no JSON, or whose JSON is not what the operation takes.
+pub fn mistake_of_json(error: Error<serde_json::Error>) -> Problem {
+    let path = path_text(error.path());
+    let inner = error.into_inner();
+    match inner.classify() {
+        serde_json::error::Category::Data => of_message(&path, strip_place(&inner.to_string())),
+        _ => Problem::new(Code::InvalidJson, format!("the body is not JSON: {inner}")),
+    }
+}
+
+/// Parameters that the operation does not take, or not so.
+pub fn mistake_of_query(error: Error<serde_html_form::de::Error>) -> Problem {
+    // The first value of a parameter is the parameter, for whoever gave it once.
+    let path = path_text(error.path()).replace("[0]", "");
+    of_message(&path, &error.into_inner().to_string())
+}
+
+fn of_message(path: &str, message: &str) -> Problem {
+    let known = || words(message.split_once("expected").map_or("", |(_, rest)| rest));
+    let first = words(message).into_iter().next().unwrap_or_default();
+    if message.starts_with("unknown field") || message.starts_with("missing field") {
+        let field = join(parent(path, first), first);
+        let why = if message.starts_with("missing") { "is missing" } else { "is not a field of this request" };
+        return Problem::invalid(field, why).suggest(first, known());
+    }
+    if message.starts_with("unknown variant") {
+        let names = known().join("`, `");
+        return Problem::invalid(path, format!("is `{first}`, allowed are `{names}`")).suggest(first, known());
+    }
+    match path {
+        "" => Problem::new(Code::InvalidArgument, format!("the request is wrong: {message}")),
+        _ => Problem::invalid(path, message),
+    }
+}
+
+/// What stands between backticks.
+fn words(message: &str) -> Vec<&str> {
+    message.split('`').skip(1).step_by(2).collect()
+}
+
+/// The path of an unknown field may or may not end with it, by where the error arose.
+fn parent<'a>(path: &'a str, field: &str) -> &'a str {
+    path.strip_suffix(field).map_or(path, |rest| rest.strip_suffix('.').unwrap_or(rest))
+}
+
+fn join(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_string() } else { format!("{path}.{field}") }
+}
+
+fn path_text(path: &Path) -> String {
+    let mut text = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => text.push_str(&format!("[{index}]")),
+            Segment::Map { key } => text = join(&text, key),
+            // Variants of an enum are not part of what was sent.
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    text
+}
+
+/// The message without "at line 1 column 17", which says nothing about a value that was found.
+fn strip_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(rest, _)| rest)
+}
+
+/// How deeply objects and lists of a body are nested, as far as its brackets tell. Stops counting above `max`.
+pub fn json_depth(bytes: &[u8], max: usize) -> usize {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0usize, 0usize, false, false);
+    for byte in bytes {
+        if in_text {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_text = true,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+                if deepest > max {
+                    return deepest;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::execution::{ListQuery, Submit, SubmitBatch};
+    use crate::operation::{Body, Reading};
+    use bytes::Bytes;
+
+    fn body<T: Body>(text: &'static str) -> Problem {
+        T::from_json(&Bytes::from_static(text.as_bytes())).err().unwrap_or_else(|| panic!("{text} was taken"))
+    }
+
+    fn said(problem: &Problem) -> String {
+        format!("{} {} {}", problem.code.name(), problem.detail, problem.hint.clone().unwrap_or_default())
+    }
+
+    #[test]
+    fn api_1_a_wrong_request_is_told_which_field_and_what_would_be_right() {
+        for (problem, text) in [
+            (
+                body::<Submit>(r#"{"kind":"a","priorty":1}"#),
+                "invalid_argument `priorty` is not a field of this request did you mean `priority`?",
+            ),
+            (body::<Submit>(r#"{"lane":"a"}"#), "invalid_argument `kind` is missing "),
+            (body::<Submit>(""), "invalid_argument `kind` is missing "),
+            (
+                body::<SubmitBatch>(r#"{"items":[{"kind":"a","policy":{"retry":{"jitter":"ful"}}}]}"#),
+                "invalid_argument `items[0].policy.retry.jitter` is `ful`, allowed are `none`, `equal`, `full` did you mean `full`?",
+            ),
+            (
+                body::<Submit>(r#"{"kind":"a","priority":"x"}"#),
+                "invalid_argument `priority` invalid type: string \"x\", expected u32 ",
+            ),
+            (
+                body::<Submit>(r#"{"kind":"a","input":{"json":1,"text":"a"}}"#),
+                "invalid_argument `input` has exactly one of `json`, `text` and `base64` ",
+            ),
+            (
+                ListQuery::read("lan=a").unwrap_err(),
+                "invalid_argument `lan` is not a field of this request did you mean `lane`?",
+            ),
+            (
+                ListQuery::read("state=actve").unwrap_err(),
+                "invalid_argument `state` is `actve`, allowed are `waiting`, `delayed`, `held`, `waiting_children`, \
+                 `rate_limited`, `active`, `suspended`, `completed`, `failed`, `cancelled`, `expired`, `skipped` \
+                 did you mean `active`?",
+            ),
+        ] {
+            assert_eq!(said(&problem), text);
+        }
+        assert_eq!(body::<Submit>("{").code, Code::InvalidJson);
+        assert_eq!(body::<Submit>("{} {}").code, Code::InvalidArgument);
+        assert_eq!(body::<Submit>(r#"{"kind":"a"} x"#).code, Code::InvalidJson);
+    }
+
+    #[test]
+    fn queries_come_back_as_they_were() {
+        let text = "state=active&state=failed&lane=a+b&created_from=2026-11-16T20%3A15%3A00Z&limit=7";
+        let query = ListQuery::read(text).unwrap();
+        assert_eq!((query.state.len(), query.lane.as_deref(), query.limit), (2, Some("a b"), Some(7)));
+        assert_eq!(ListQuery::read(&query.write()).unwrap().created_from, query.created_from);
+    }
+
+    #[test]
+    fn depth_counts_brackets_outside_of_text() {
+        assert_eq!(json_depth(br#"{"a":["]]}}[[[",{"b\"[":[]}]}"#, 64), 4);
+        assert_eq!(json_depth(&[b'['; 70], 64), 65);
+    }
+}

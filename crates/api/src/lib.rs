@@ -1,0 +1,34 @@
+//! What goes over the wire: one Rust type per request and reply, one table of all operations, and the OpenAPI document
+//! made from both. The server and the clients share this crate and nothing else. It knows neither HTTP libraries nor the
+//! engine, so that a field renamed inside the engine cannot change what a client sees.
+
+pub mod problem;
+
+pub mod payload;
+pub mod time;
+
+pub mod execution;
+pub mod key;
+pub mod node;
+pub mod page;
+pub mod work;
+pub mod worker;
+
+mod decode;
+mod document;
+pub mod operation;
+mod table;
+
+pub use decode::{json_depth, mistake_of_json, mistake_of_query};
+pub use document::document;
+pub use operation::{Args, Body, Method, Operation, Reading, Scope, Spec};
+pub use page::{Batch, Item, Page, Results};
+pub use payload::Payload;
+pub use problem::{Class, Code, Problem};
+pub use table::{Call, OPERATIONS, Reply, op};
+pub use time::Moment;
+
+/// Nesting of a request body.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// The namespace of a server that asks nobody for a key.
+pub const NAMESPACE_DEFAULT: &str = "default";

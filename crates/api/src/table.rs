@@ -1,0 +1,289 @@
+//! Every operation, in one table. Each row becomes a route, a permission, a variant of `Call` and of `Reply`, a typed
+//! operation for clients, and an entry of the document.
+
+use crate::execution as x;
+use crate::key as k;
+use crate::node as n;
+use crate::operation::{
+    Args, BodyMax, Carried, Carry, Method, NoBody, NoQuery, Operation, Raw, Reading, Scope, Spec, Wire, schema_of,
+};
+use crate::page::{Batch, Page, PageQuery, Results};
+use crate::problem::{Code, Problem};
+use crate::work as w;
+use crate::worker as r;
+
+const ID: &[Code] = &[Code::InvalidId, Code::ExecutionNotFound];
+const LIST: &[Code] = &[Code::InvalidCursor];
+const CHANGE: &[Code] = &[Code::IdempotencyMismatch, Code::RevisionMismatch];
+const SUBMIT: &[Code] = &[Code::DeadlineInPast, Code::IdempotencyMismatch];
+const FENCED: &[Code] = &[
+    Code::InvalidId,
+    Code::ExecutionNotFound,
+    Code::FenceRequired,
+    Code::LeaseExpired,
+    Code::LeaseRevoked,
+    Code::LeaseLost,
+    Code::Cancelled,
+    Code::StaleLease,
+    Code::ExecutionNotActive,
+    Code::ExecutionTerminal,
+    Code::IdempotencyMismatch,
+    Code::LimitExceeded,
+];
+const ENDED: &[Code] = &[Code::ExecutionTerminal];
+const WORKER: &[Code] = &[Code::WorkerNotFound, Code::WorkerDead, Code::InstanceSuperseded];
+const KEY: &[Code] = &[Code::KeyNotFound, Code::NameTaken, Code::IdempotencyMismatch];
+
+/// A schema for what an operation takes or gives; none where that is not JSON.
+macro_rules! body_schema {
+    (NoBody) => {
+        None
+    };
+    ($($body:tt)+) => {
+        Some(schema_of::<$($body)+>)
+    };
+}
+
+macro_rules! reply_schema {
+    (Raw) => {
+        None
+    };
+    ($($reply:tt)+) => {
+        Some(schema_of::<$($reply)+>)
+    };
+}
+
+macro_rules! operations {
+    ($(
+        $name:ident $id:literal $tag:literal: $method:ident $path:literal ($params:literal) $scope:ident $status:literal
+        { $query:ty, [$($body:tt)+], $max:ident } => [$($reply:tt)+], [$($codes:expr),*], $summary:literal;
+    )+) => {
+        /// One call of any operation.
+        #[derive(Clone, Debug)]
+        pub enum Call {
+            $($name(Box<Args<[String; $params], $query, $($body)+>>),)+
+        }
+
+        /// What any operation answers.
+        #[derive(Clone, Debug)]
+        pub enum Reply {
+            $($name($($reply)+),)+
+        }
+
+        pub static OPERATIONS: &[&Spec] = &[$(op::$name::SPEC,)+];
+
+        impl Call {
+            pub fn spec(&self) -> &'static Spec {
+                match self {
+                    $(Call::$name(_) => op::$name::SPEC,)+
+                }
+            }
+
+            /// Reads a call of the operation with this id.
+            pub fn from_wire(id: &str, wire: Wire) -> Result<Call, Problem> {
+                match id {
+                    $($id => Ok(Call::$name(Box::new(Args::from_wire(wire)?))),)+
+                    other => Err(Problem::new(Code::RouteNotFound, format!("there is no operation `{other}`"))),
+                }
+            }
+
+            pub fn into_wire(self) -> Wire {
+                match self {
+                    $(Call::$name(args) => args.into_wire(),)+
+                }
+            }
+        }
+
+        impl Reply {
+            pub fn carry(&self) -> Carried {
+                match self {
+                    $(Reply::$name(reply) => reply.carry(),)+
+                }
+            }
+
+            /// Reads the reply of the operation with this id.
+            pub fn uncarry(id: &str, carried: Carried) -> Result<Reply, serde_json::Error> {
+                match id {
+                    $($id => Ok(Reply::$name(Carry::uncarry(carried)?)),)+
+                    other => Err(serde::de::Error::custom(format!("there is no operation `{other}`"))),
+                }
+            }
+        }
+
+        /// The operations as types.
+        pub mod op {
+            use super::*;
+
+            $(
+                #[doc = $summary]
+                pub enum $name {}
+
+                impl Operation for $name {
+                    type Path = [String; $params];
+                    type Query = $query;
+                    type Body = $($body)+;
+                    type Reply = $($reply)+;
+                    const SPEC: &'static Spec = &Spec {
+                        id: $id,
+                        method: Method::$method,
+                        path: $path,
+                        summary: $summary,
+                        tag: $tag,
+                        scope: Scope::$scope,
+                        status: $status,
+                        body_max: BodyMax::$max,
+                        codes: &[$($codes),*],
+                        parameters: <$query as Reading>::parameters,
+                        body: body_schema!($($body)+),
+                        reply: reply_schema!($($reply)+),
+                    };
+
+                    fn call(args: Args<Self::Path, Self::Query, Self::Body>) -> Call {
+                        Call::$name(Box::new(args))
+                    }
+
+                    fn reply(reply: Reply) -> Option<Self::Reply> {
+                        match reply {
+                            Reply::$name(reply) => Some(reply),
+                            #[allow(unreachable_patterns)]
+                            _ => None,
+                        }
+                    }
+                }
+            )+
+        }
+    };
+}
+
+operations! {
+    SubmitExecution "submit_execution" "executions": Post "/v1/executions" (0) Submit 201
+        { NoQuery, [x::Submit], Payload } => [x::Submitted], [SUBMIT], "Submit an execution";
+    SubmitExecutions "submit_executions" "executions": Post "/v1/executions/batch" (0) Submit 200
+        { NoQuery, [x::SubmitBatch], Batch } => [Results<x::Submitted>], [SUBMIT], "Submit many executions";
+    ListExecutions "list_executions" "executions": Get "/v1/executions" (0) Read 200
+        { x::ListQuery, [NoBody], Small } => [Page<x::Execution>], [LIST, &[Code::InvalidId]], "List executions";
+    CountExecutions "count_executions" "executions": Get "/v1/executions/count" (0) Read 200
+        { x::CountQuery, [NoBody], Small } => [x::Counts], [&[Code::InvalidId]], "Count executions, exactly";
+    CancelExecutions "cancel_executions" "executions": Post "/v1/executions/cancel" (0) SubmitOrOperate 200
+        { NoQuery, [Batch<x::CancelItem>], Batch } => [Results<x::Cancelled>], [CHANGE], "Cancel many executions";
+    GetExecution "get_execution" "executions": Get "/v1/executions/{execution}" (1) Read 200
+        { x::GetQuery, [NoBody], Small } => [x::Execution], [ID], "Get an execution, and wait for it if asked";
+    GetInput "get_input" "executions": Get "/v1/executions/{execution}/input" (1) Read 200
+        { NoQuery, [NoBody], Small } => [Raw], [ID], "The bytes of its input";
+    GetResult "get_result" "executions": Get "/v1/executions/{execution}/result" (1) Read 200
+        { x::WaitQuery, [NoBody], Small } => [Raw], [ID, &[Code::ExecutionNotTerminal]], "The bytes of its result";
+    GetCheckpoint "get_checkpoint" "executions": Get "/v1/executions/{execution}/checkpoint" (1) Read 200
+        { NoQuery, [NoBody], Small } => [Raw], [ID], "The bytes of its checkpoint";
+    ListAttempts "list_attempts" "executions": Get "/v1/executions/{execution}/attempts" (1) Read 200
+        { PageQuery, [NoBody], Small } => [Page<x::Attempt>], [ID, LIST], "Its attempts, in order";
+    GetAttempt "get_attempt" "executions": Get "/v1/executions/{execution}/attempts/{index}" (2) Read 200
+        { NoQuery, [NoBody], Small } => [x::Attempt], [ID, &[Code::NotFound]], "One of its attempts";
+    GetAttemptResult "get_attempt_result" "executions": Get "/v1/executions/{execution}/attempts/{index}/result" (2) Read 200
+        { NoQuery, [NoBody], Small } => [Raw], [ID, &[Code::NotFound]], "The bytes of the result of an attempt";
+    GetHistory "get_history" "executions": Get "/v1/executions/{execution}/history" (1) Read 200
+        { NoQuery, [NoBody], Small } => [x::History], [ID], "What happened to it, in order";
+    ListChildren "list_children" "executions": Get "/v1/executions/{execution}/children" (1) Read 200
+        { PageQuery, [NoBody], Small } => [Page<x::Execution>], [ID, LIST], "The executions it spawned";
+    ExplainExecution "explain_execution" "executions": Get "/v1/executions/{execution}/explain" (1) Read 200
+        { NoQuery, [NoBody], Small } => [x::Explanation], [ID], "Why it is not running";
+    ListSteps "list_steps" "executions": Get "/v1/executions/{execution}/steps" (1) Read 200
+        { PageQuery, [NoBody], Small } => [Page<w::Step>], [ID, LIST], "Its recorded steps, in order";
+    GetStep "get_step" "executions": Get "/v1/executions/{execution}/steps/{name}" (2) Read 200
+        { NoQuery, [NoBody], Small } => [w::Step], [ID, &[Code::NotFound]], "One of its recorded steps";
+    CancelExecution "cancel_execution" "executions": Post "/v1/executions/{execution}/cancel" (1) SubmitOrOperate 200
+        { NoQuery, [x::Cancel], Small } => [x::Cancelled], [ID, CHANGE, ENDED], "Cancel an execution";
+    ReplayExecution "replay_execution" "executions": Post "/v1/executions/{execution}/replay" (1) SubmitOrOperate 200
+        { NoQuery, [x::Replay], Small } => [x::Replayed],
+        [ID, CHANGE, &[Code::ExecutionNotTerminal, Code::ReplayLimit, Code::DeadlineInPast]], "Run an ended execution again";
+    RescheduleExecution "reschedule_execution" "executions": Post "/v1/executions/{execution}/reschedule" (1) Submit 200
+        { NoQuery, [x::Reschedule], Small } => [x::Rescheduled], [ID, CHANGE, &[Code::NotDelayed]], "Move the start of a delayed execution";
+    SetPriority "set_priority" "executions": Put "/v1/executions/{execution}/priority" (1) SubmitOrOperate 200
+        { NoQuery, [x::Priority], Small } => [x::PriorityChanged], [ID, CHANGE, ENDED], "Change its priority";
+    SetTags "set_tags" "executions": Patch "/v1/executions/{execution}/tags" (1) SubmitOrOperate 200
+        { NoQuery, [x::TagChange], Small } => [x::Tags], [ID, CHANGE], "Change its tags";
+    HoldExecution "hold_execution" "executions": Post "/v1/executions/{execution}/hold" (1) Operate 200
+        { NoQuery, [x::HoldRequest], Small } => [x::Held], [ID, CHANGE, ENDED], "Keep it from running";
+    ReleaseExecution "release_execution" "executions": Post "/v1/executions/{execution}/release" (1) Operate 200
+        { NoQuery, [x::Release], Small } => [x::Released], [ID, CHANGE, ENDED], "Let a held execution run";
+    RevokeExecution "revoke_execution" "executions": Post "/v1/executions/{execution}/revoke" (1) Operate 200
+        { NoQuery, [x::Revoke], Small } => [x::Revoked],
+        [ID, CHANGE, ENDED, &[Code::ExecutionNotActive, Code::StaleLease]], "Take its lease away";
+    ForceComplete "force_complete" "executions": Post "/v1/executions/{execution}/force-complete" (1) Operate 200
+        { NoQuery, [x::ForceComplete], Payload } => [x::Forced], [ID, CHANGE, ENDED], "End it with success";
+    ForceFail "force_fail" "executions": Post "/v1/executions/{execution}/force-fail" (1) Operate 200
+        { NoQuery, [x::ForceFail], Small } => [x::Forced], [ID, CHANGE, ENDED], "End it as failed";
+    PurgeExecution "purge_execution" "executions": Delete "/v1/executions/{execution}" (1) Operate 202
+        { NoQuery, [NoBody], Small } => [x::Purging], [ID, CHANGE, &[Code::ExecutionNotTerminal]], "Remove an ended execution";
+
+    Claim "claim" "work": Post "/v1/work/claim" (0) Work 200
+        { NoQuery, [w::Claim], Small } => [w::Claimed],
+        [WORKER, &[Code::InvalidId, Code::ExecutionNotFound, Code::NotClaimable]], "Claim work, and wait for it if asked";
+    Renew "renew" "work": Post "/v1/work/renew" (0) Work 200
+        { NoQuery, [Batch<w::RenewItem>], Batch } => [Results<w::Renewed>], [], "Renew leases";
+    Complete "complete" "work": Post "/v1/work/complete" (0) Work 200
+        { NoQuery, [Batch<w::CompleteItem>], Batch } => [Results<w::Completed>], [FENCED], "Complete work";
+    Fail "fail" "work": Post "/v1/work/fail" (0) Work 200
+        { NoQuery, [Batch<w::FailItem>], Batch } => [Results<w::Failed>], [FENCED], "Fail work";
+    Settle "settle" "work": Post "/v1/work/settle" (0) Work 200
+        { NoQuery, [Batch<w::Settle>], Batch } => [Results<w::Settled>], [], "End leases of several kinds of work";
+    Progress "progress" "work": Post "/v1/work/progress" (0) Work 200
+        { NoQuery, [w::ProgressItem], Payload } => [w::Progressed], [FENCED], "Tell how far work is, save a checkpoint";
+    Delay "delay" "work": Post "/v1/work/delay" (0) Work 200
+        { NoQuery, [w::DelayItem], Payload } => [w::Delayed], [FENCED, &[Code::CancelRequested]], "Hand work back until a time";
+    WaitChildren "wait_children" "work": Post "/v1/work/wait-children" (0) Work 200
+        { NoQuery, [w::WaitChildrenItem], Payload } => [w::WaitingChildren],
+        [FENCED, &[Code::CancelRequested, Code::NotAChild]], "Hand work back until children have ended";
+    CancelHeld "cancel_held" "work": Post "/v1/work/cancel" (0) Work 200
+        { NoQuery, [w::CancelHeldItem], Small } => [x::Cancelled], [FENCED], "Cancel work that is held";
+    TagHeld "tag_held" "work": Post "/v1/work/tags" (0) Work 200
+        { NoQuery, [w::TagItem], Small } => [x::Tags], [FENCED], "Change tags of work that is held";
+    RecordSteps "record_steps" "work": Post "/v1/work/steps" (0) Work 200
+        { NoQuery, [w::RecordSteps], Batch } => [w::RecordedSteps], [FENCED], "Record steps";
+    ReadSteps "read_steps" "work": Post "/v1/work/steps/read" (0) Work 200
+        { NoQuery, [w::ReadSteps], Small } => [w::Steps], [FENCED], "Read recorded steps of work that is held";
+    SpawnChildren "spawn_children" "work": Post "/v1/work/children" (0) Work 200
+        { NoQuery, [w::SpawnChildren], Batch } => [Results<x::Submitted>], [], "Submit children of work that is held";
+
+    RegisterWorker "register_worker" "workers": Post "/v1/workers" (0) Work 200
+        { NoQuery, [r::Register], Small } => [r::Registered], [WORKER], "Register a worker process";
+    Heartbeat "heartbeat" "workers": Post "/v1/workers/{instance}/heartbeat" (1) Work 200
+        { NoQuery, [r::Heartbeat], Batch } => [r::Beat], [WORKER, &[Code::InvalidId]], "A worker is alive, and tells what it holds";
+    DeregisterWorker "deregister_worker" "workers": Delete "/v1/workers/{instance}" (1) Work 200
+        { r::SessionQuery, [NoBody], Small } => [r::WorkerEnd], [WORKER], "A worker process ends";
+    ListWorkers "list_workers" "workers": Get "/v1/workers" (0) Read 200
+        { r::WorkersQuery, [NoBody], Small } => [Page<r::Worker>], [LIST], "List workers";
+    GetWorker "get_worker" "workers": Get "/v1/workers/{instance}" (1) Read 200
+        { NoQuery, [NoBody], Small } => [r::Worker], [WORKER], "Get a worker";
+    ListLeases "list_leases" "workers": Get "/v1/workers/{instance}/leases" (1) Read 200
+        { PageQuery, [NoBody], Small } => [Page<r::HeldLease>], [LIST], "What a worker holds";
+    DrainWorkers "drain_workers" "workers": Post "/v1/workers/drain" (0) WorkOrOperate 200
+        { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Tell workers to take no more work";
+    UndrainWorkers "undrain_workers" "workers": Post "/v1/workers/undrain" (0) Operate 200
+        { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Let workers take work again";
+    MarkWorkerDead "mark_worker_dead" "workers": Post "/v1/workers/{instance}/dead" (1) Operate 200
+        { NoQuery, [r::MarkDead], Small } => [r::WorkerEnd], [WORKER], "Give what a worker holds to others";
+
+    CreateKey "create_key" "keys": Post "/v1/keys" (0) Admin 201
+        { NoQuery, [k::NewKey], Small } => [k::CreatedKey], [KEY], "Create an API key";
+    ListKeys "list_keys" "keys": Get "/v1/keys" (0) Admin 200
+        { PageQuery, [NoBody], Small } => [Page<k::Key>], [LIST], "List API keys";
+    GetKey "get_key" "keys": Get "/v1/keys/{key}" (1) Admin 200
+        { NoQuery, [NoBody], Small } => [k::Key], [KEY], "Get an API key";
+    ChangeKey "change_key" "keys": Patch "/v1/keys/{key}" (1) Admin 200
+        { NoQuery, [k::KeyChange], Small } => [k::Key], [KEY], "Change an API key";
+    RotateKey "rotate_key" "keys": Post "/v1/keys/{key}/rotate" (1) Admin 200
+        { NoQuery, [k::RotateKey], Small } => [k::CreatedKey], [KEY], "Give an API key another secret";
+    RevokeKey "revoke_key" "keys": Delete "/v1/keys/{key}" (1) Admin 200
+        { NoQuery, [NoBody], Small } => [k::RevokedKey], [KEY], "Revoke an API key";
+    ListAudit "list_audit" "operation": Get "/v1/audit" (0) Admin 200
+        { k::AuditQuery, [NoBody], Small } => [Page<k::AuditEntry>], [LIST], "What operators and administrators did";
+
+    GetVersion "get_version" "operation": Get "/v1/version" (0) Any 200
+        { NoQuery, [NoBody], Small } => [n::Version], [], "Version and store of this node";
+    GetCapabilities "get_capabilities" "operation": Get "/v1/capabilities" (0) Any 200
+        { NoQuery, [NoBody], Small } => [n::Capabilities], [], "Durability and limits";
+    ListNamespaces "list_namespaces" "operation": Get "/v1/namespaces" (0) Read 200
+        { NoQuery, [NoBody], Small } => [n::Namespaces], [], "Namespaces of the key that hold executions";
+    ListNodes "list_nodes" "operation": Get "/v1/nodes" (0) Operate 200
+        { NoQuery, [NoBody], Small } => [n::Nodes], [], "The nodes of this deployment";
+}
