@@ -64,8 +64,9 @@ macro_rules! operations {
             $($name(Box<Args<[String; $params], $query, $($body)+>>),)+
         }
 
-        /// What any operation answers.
+        /// What any operation answers. It lives once per call, so that its size does not matter.
         #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant)]
         pub enum Reply {
             $($name($($reply)+),)+
         }

@@ -1,0 +1,162 @@
+//! Calls of the API, carried out by an engine in this process: the one place where a wire request becomes an engine
+//! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
+//! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
+
+pub mod caller;
+mod cursor;
+mod execution;
+mod node;
+mod obstacle;
+mod read;
+pub mod rejection;
+mod submit;
+mod view;
+mod work;
+
+pub use caller::{Caller, Reach};
+
+use bytes::Bytes;
+use weft_api::{Args, Call, Code, Problem, Reply};
+use weft_core::ExecutionId;
+use weft_core::text::Text;
+use weft_engine::{Client, Engine};
+
+/// Carries out calls. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatch {
+    engine: Engine,
+}
+
+/// What a call was answered, and what its transport should add.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub reply: Reply,
+    /// What was asked for existed before: 200 where a first call says 201.
+    pub existed: bool,
+    /// The call was a repeat, and this is the first answer.
+    pub replayed: bool,
+    /// The revision of the one thing that was read.
+    pub revision: Option<String>,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, existed: false, replayed: false, revision: None }
+    }
+}
+
+/// Facts about a call that are not part of it.
+#[derive(Clone, Debug, Default)]
+pub struct Around {
+    /// The trace context of the request.
+    pub trace: Option<String>,
+}
+
+impl Dispatch {
+    pub fn new(engine: Engine) -> Self {
+        Self { engine }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Carries out one call in the name of `caller`.
+    pub async fn call(&self, caller: &Caller, call: Call, around: &Around) -> Result<Answer, Problem> {
+        caller.may(call.spec())?;
+        let it = Acting { engine: &self.engine, caller, around };
+        match call {
+            Call::SubmitExecution(args) => it.submit(*args).await,
+            Call::SubmitExecutions(args) => it.submit_many(*args).await,
+            Call::ListExecutions(args) => it.list(*args).await,
+            Call::CountExecutions(args) => it.count(*args).await,
+            Call::CancelExecutions(args) => it.cancel_many(*args).await,
+            Call::GetExecution(args) => it.get(*args).await,
+            Call::GetInput(args) => it.input(*args).await,
+            Call::GetResult(args) => it.result(*args).await,
+            Call::GetCheckpoint(args) => it.checkpoint(*args).await,
+            Call::ListAttempts(args) => it.attempts(*args).await,
+            Call::GetAttempt(args) => it.attempt(*args).await,
+            Call::GetAttemptResult(args) => it.attempt_result(*args).await,
+            Call::GetHistory(args) => it.history(*args).await,
+            Call::ListChildren(args) => it.children(*args).await,
+            Call::ExplainExecution(args) => it.explain(*args).await,
+            Call::CancelExecution(args) => it.cancel(*args).await,
+            Call::ReplayExecution(args) => it.replay(*args).await,
+            Call::Claim(args) => it.claim(*args).await,
+            Call::Renew(args) => it.renew(*args).await,
+            Call::Complete(args) => it.complete(*args).await,
+            Call::Fail(args) => it.fail(*args).await,
+            Call::Progress(args) => it.progress(*args).await,
+            Call::GetVersion(_) => Ok(it.version()),
+            other => Err(Problem::new(Code::RouteNotFound, format!("`{}` is not here", other.spec().id))),
+        }
+    }
+}
+
+/// One call being carried out.
+pub(crate) struct Acting<'a> {
+    engine: &'a Engine,
+    caller: &'a Caller,
+    around: &'a Around,
+}
+
+impl Acting<'_> {
+    /// A client in the namespace of the call.
+    fn client(&self) -> Result<Client, Problem> {
+        let namespace = self.caller.namespace()?.clone();
+        Ok(self.engine.client_as(self.caller.principal(namespace)))
+    }
+
+    /// The execution that a call names, and a client in its namespace. One that the caller may not see is unknown.
+    async fn one(&self, id: &str) -> Result<(ExecutionId, Client), Problem> {
+        let id = execution_id(id)?;
+        let namespace = match self.caller.chosen()? {
+            Some(namespace) => namespace.clone(),
+            None => {
+                let found = self.engine.namespace_of(id).await.map_err(rejection::problem)?;
+                let unknown = || rejection::problem(weft_core::error::Rejection::ExecutionNotFound);
+                found.filter(|namespace| self.caller.reach.holds(namespace)).ok_or_else(unknown)?
+            }
+        };
+        Ok((id, self.engine.client_as(self.caller.principal(namespace))))
+    }
+}
+
+fn execution_id(text: &str) -> Result<ExecutionId, Problem> {
+    text.parse().map_err(|_| {
+        let rejection = weft_core::error::Rejection::InvalidId { expected: "x" };
+        rejection::problem(rejection).field("got", text)
+    })
+}
+
+/// The id that makes a repeat of a call recognisable: the header, or the field of the body, or both and equal.
+fn request_id<P, Q, B>(args: &Args<P, Q, B>, field: Option<&String>) -> Result<Option<Bytes>, Problem> {
+    match (&args.idempotency_key, field) {
+        (Some(header), Some(field)) if header != field => {
+            Err(Problem::invalid("request_id", "and the header `Idempotency-Key` differ; give one"))
+        }
+        (header, field) => Ok(header.as_ref().or(field).map(|id| Bytes::from(id.clone()))),
+    }
+}
+
+/// Items of a batch have ids of their own; one for all would mean nothing.
+fn no_batch_id<P, Q, B>(args: &Args<P, Q, B>) -> Result<(), Problem> {
+    match args.idempotency_key {
+        Some(_) => Err(Problem::invalid("Idempotency-Key", "is not for batches; give each item its own")),
+        None => Ok(()),
+    }
+}
+
+fn check_batch(len: usize) -> Result<(), Problem> {
+    let max = weft_core::limits::BATCH_ITEMS_MAX;
+    match len {
+        0 => Err(Problem::invalid("items", "is empty; give at least one")),
+        len if len > max => Err(Problem::invalid("items", format!("has {len} entries, allowed are {max}"))),
+        _ => Ok(()),
+    }
+}
+
+fn text(value: String) -> Text {
+    Text::from(value)
+}

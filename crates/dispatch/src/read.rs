@@ -1,0 +1,266 @@
+//! Reads of executions.
+
+use crate::cursor::Bound;
+use crate::rejection::problem;
+use crate::submit::time;
+use crate::view;
+use crate::{Acting, Answer, execution_id};
+use std::collections::BTreeMap;
+use weft_api::execution as wire;
+use weft_api::operation::{NoBody, NoQuery, Raw};
+use weft_api::page::PageQuery;
+use weft_api::{Args, Page, Payload, Problem, Reply};
+use weft_core::error::Rejection;
+use weft_core::record::Attempt;
+use weft_engine::{ExecutionView, ListFilter};
+
+type One<Q> = Args<[String; 1], Q, NoBody>;
+type Two<Q> = Args<[String; 2], Q, NoBody>;
+
+impl Acting<'_> {
+    pub async fn get(&self, args: One<wire::GetQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let include = included(args.query.include.as_deref())?;
+        let view = match args.query.wait_ms {
+            None | Some(0) => client.get(id).await,
+            Some(wait_ms) => {
+                let until = until(args.query.until.as_deref())?;
+                client.wait(id, until, wait_ms).await
+            }
+        }
+        .map_err(problem)?;
+        let mut reply = self.full(&view);
+        if include.contains(&"input") {
+            reply.input = input(&view);
+        }
+        if include.contains(&"checkpoint") {
+            reply.checkpoint = view.execution.checkpoint().map(view::checkpoint);
+        }
+        if include.contains(&"result") && view.public_state.is_terminal() {
+            let result = client.result(id, 0).await.map_err(problem)?;
+            reply.result = result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref()));
+        }
+        if include.contains(&"attempts") {
+            let attempts = client.attempts(id).await.map_err(problem)?;
+            reply.attempt_list = Some(attempts.iter().map(view::attempt).collect());
+        }
+        let revision = Some(reply.revision.clone());
+        Ok(Answer { revision, ..Reply::GetExecution(reply).into() })
+    }
+
+    fn full(&self, view: &ExecutionView) -> wire::Execution {
+        wire::Execution {
+            failure: view.last_failure.as_ref().map(view::failure),
+            ..view::execution(&view.execution, self.engine.now())
+        }
+    }
+
+    pub async fn input(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let view = client.get(id).await.map_err(problem)?;
+        Ok(Reply::GetInput(Raw(input(&view))).into())
+    }
+
+    pub async fn checkpoint(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let view = client.get(id).await.map_err(problem)?;
+        let checkpoint = view.execution.checkpoint().map(|checkpoint| view::checkpoint(checkpoint).value);
+        Ok(Reply::GetCheckpoint(Raw(checkpoint)).into())
+    }
+
+    pub async fn result(&self, args: One<wire::WaitQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let result = client.result(id, args.query.wait_ms.unwrap_or(0)).await.map_err(problem)?;
+        let payload = result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref()));
+        Ok(Reply::GetResult(Raw(payload)).into())
+    }
+
+    pub async fn attempts(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let bound = Bound::new("list_attempts", &args.path[0], &());
+        let limit = limit(args.query.limit)?;
+        let from: usize = match &args.query.cursor {
+            Some(cursor) => bound.open(cursor)?.parse().map_err(|_| problem(Rejection::InvalidCursor))?,
+            None => 0,
+        };
+        let attempts = client.attempts(id).await.map_err(problem)?;
+        let items: Vec<_> = attempts.iter().skip(from).take(limit).map(view::attempt).collect();
+        let end = from + items.len();
+        let next_cursor = (end < attempts.len()).then(|| bound.seal(&end.to_string()));
+        Ok(Reply::ListAttempts(Page { items, next_cursor }).into())
+    }
+
+    async fn one_attempt(&self, args: &Two<NoQuery>) -> Result<Attempt, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let unknown = || problem(Rejection::AttemptNotFound);
+        let index: u32 = args.path[1].parse().map_err(|_| unknown())?;
+        client.attempt(id, index).await.map_err(problem)
+    }
+
+    pub async fn attempt(&self, args: Two<NoQuery>) -> Result<Answer, Problem> {
+        Ok(Reply::GetAttempt(view::attempt(&self.one_attempt(&args).await?)).into())
+    }
+
+    pub async fn attempt_result(&self, args: Two<NoQuery>) -> Result<Answer, Problem> {
+        let attempt = self.one_attempt(&args).await?;
+        let result = attempt.result().map(|bytes| view::payload(bytes, attempt.content_type.as_ref()));
+        Ok(Reply::GetAttemptResult(Raw(result)).into())
+    }
+
+    pub async fn history(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let (entries, dropped) = client.history(id).await.map_err(problem)?;
+        let items = entries.into_iter().map(view::history).collect();
+        Ok(Reply::GetHistory(wire::History { items, dropped }).into())
+    }
+
+    pub async fn explain(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        let explanation = client.explain(id).await.map_err(problem)?;
+        Ok(Reply::ExplainExecution(view::explanation(explanation)).into())
+    }
+
+    pub async fn children(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
+        let (id, client) = self.one(&args.path[0]).await?;
+        client.get(id).await.map_err(problem)?;
+        let query = wire::ListQuery {
+            parent: Some(args.path[0].clone()),
+            limit: args.query.limit,
+            cursor: args.query.cursor,
+            order: Some(wire::Order::Asc),
+            ..wire::ListQuery::default()
+        };
+        let page = self.page("list_children", query).await?;
+        Ok(Reply::ListChildren(page).into())
+    }
+
+    pub async fn list(&self, args: Args<[String; 0], wire::ListQuery, NoBody>) -> Result<Answer, Problem> {
+        let page = self.page("list_executions", args.query).await?;
+        Ok(Reply::ListExecutions(page).into())
+    }
+
+    async fn page(&self, operation: &str, mut query: wire::ListQuery) -> Result<Page<wire::Execution>, Problem> {
+        let client = self.client()?;
+        let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
+        let bound = Bound::new(operation, &client.principal().namespace, &query);
+        let mut filter = filter_of(&query)?;
+        filter.limit = Some(limit);
+        filter.cursor = cursor.map(|cursor| bound.open(&cursor)).transpose()?;
+        let page = client.list(filter).await.map_err(problem)?;
+        let now = self.engine.now();
+        Ok(Page {
+            items: page.executions.iter().map(|execution| view::execution(execution, now)).collect(),
+            next_cursor: page.next_cursor.map(|cursor| bound.seal(&cursor)),
+        })
+    }
+
+    pub async fn count(&self, args: Args<[String; 0], wire::CountQuery, NoBody>) -> Result<Answer, Problem> {
+        let query = args.query;
+        let groups = grouped(query.group_by.as_deref())?;
+        let filter = filter_of(&wire::ListQuery {
+            state: query.state,
+            lane: query.lane,
+            kind: query.kind,
+            tag: query.tag,
+            parent: query.parent,
+            worker: query.worker,
+            created_from: query.created_from,
+            created_until: query.created_until,
+            finished_from: query.finished_from,
+            finished_until: query.finished_until,
+            updated_since: query.updated_since,
+            ..wire::ListQuery::default()
+        })?;
+        let client = self.client()?;
+        let counts = client.count(filter).await.map_err(problem)?;
+        let mut summed = BTreeMap::new();
+        for ((lane, kind, state), count) in counts {
+            let by = |name: &str| groups.contains(&name);
+            let group =
+                (by("lane").then(|| lane.to_string()), by("kind").then(|| kind.to_string()), by("state").then_some(state));
+            *summed.entry(group).or_default() += count;
+        }
+        let total = summed.values().sum();
+        let group = |((lane, kind, state), count): ((Option<String>, Option<String>, _), u64)| wire::Count {
+            lane,
+            kind,
+            state: Option::map(state, view::state),
+            count,
+        };
+        let groups = if groups.is_empty() { Vec::new() } else { summed.into_iter().map(group).collect() };
+        Ok(Reply::CountExecutions(wire::Counts { total, groups }).into())
+    }
+}
+
+fn input(view: &ExecutionView) -> Option<Payload> {
+    let bytes = view.execution.input()?;
+    Some(view::payload(bytes, view.execution.spec.content_type.as_ref()))
+}
+
+fn included(include: Option<&str>) -> Result<Vec<&str>, Problem> {
+    words("include", include, &["input", "result", "checkpoint", "attempts", "tags"])
+}
+
+fn grouped(group_by: Option<&str>) -> Result<Vec<&str>, Problem> {
+    words("group_by", group_by, &["lane", "kind", "state"])
+}
+
+/// Words of a list that is joined by commas, all of them known.
+fn words<'a>(field: &str, given: Option<&'a str>, known: &[&str]) -> Result<Vec<&'a str>, Problem> {
+    let words: Vec<&str> = given.into_iter().flat_map(|given| given.split(',')).collect();
+    match words.iter().find(|word| !known.contains(word)) {
+        None => Ok(words),
+        Some(wrong) => {
+            let problem = Problem::invalid(field, format!("has `{wrong}`, allowed are `{}`", known.join("`, `")));
+            Err(problem.suggest(wrong, known.iter().copied()))
+        }
+    }
+}
+
+fn until(until: Option<&str>) -> Result<Option<weft_core::record::execution::PublicState>, Problem> {
+    match until {
+        None | Some("done") => Ok(None),
+        Some(name) => match wire::PublicState::from_name(name) {
+            Some(state) => Ok(Some(view::core_state(state))),
+            None => {
+                let known: Vec<&str> = ["done"].into_iter().chain(wire::PublicState::ALL.map(|state| state.name())).collect();
+                let problem = Problem::invalid("until", format!("is `{name}`, allowed are `{}`", known.join("`, `")));
+                Err(problem.suggest(name, known))
+            }
+        },
+    }
+}
+
+pub fn limit(limit: Option<u32>) -> Result<usize, Problem> {
+    let limit = limit.map_or(weft_core::limits::LIST_LIMIT_DEFAULT, |limit| limit as usize);
+    let max = weft_core::limits::LIST_LIMIT_MAX;
+    weft_core::text::check_range("limit", limit as u64, 1, max as u64).map_err(problem)?;
+    Ok(limit)
+}
+
+fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
+    let tag = match &query.tag {
+        None => None,
+        Some(tag) => match tag.split_once('=') {
+            Some((key, value)) => Some((key.into(), value.into())),
+            None => return Err(Problem::invalid("tag", format!("is `{tag}`; it looks like `key=value`"))),
+        },
+    };
+    let parent = query.parent.as_deref().map(execution_id).transpose()?;
+    let text = |text: &Option<String>| text.as_deref().map(Into::into);
+    Ok(ListFilter {
+        states: query.state.iter().map(|state| view::core_state(*state)).collect(),
+        lane: text(&query.lane),
+        kind: text(&query.kind),
+        tag,
+        parent,
+        worker: text(&query.worker),
+        created_from: query.created_from.map(time),
+        created_until: query.created_until.map(time),
+        finished_from: query.finished_from.map(time),
+        finished_until: query.finished_until.map(time),
+        updated_since: query.updated_since.map(time),
+        ascending: query.order == Some(wire::Order::Asc),
+        ..ListFilter::default()
+    })
+}

@@ -1,0 +1,73 @@
+//! From a rejection of the core to a problem of the API. The code is the same word; the facts become fields.
+
+use weft_api::{Code, Problem};
+use weft_core::error::Rejection;
+
+/// The rejection as a caller sees it.
+pub fn problem(rejection: Rejection) -> Problem {
+    let code = Code::from_name(rejection.code()).unwrap_or(Code::Internal);
+    let detail = match &rejection {
+        // What is wrong inside is for the log, not for the caller.
+        Rejection::Internal { .. } => "an invariant would have been broken; nothing was changed".to_string(),
+        other => other.to_string(),
+    };
+    let problem = Problem::new(code, detail);
+    match rejection {
+        Rejection::InvalidArgument { field, .. } => problem.field("field", field),
+        Rejection::OutOfRange { field, min, max, got } => {
+            problem.field("field", field).field("min", min).field("max", max).field("got", got)
+        }
+        Rejection::PayloadTooLarge { field, limit, got } => {
+            problem.field("field", field).field("limit", limit).field("got", got)
+        }
+        Rejection::InvalidId { expected } => problem.field("expected", expected),
+        Rejection::Forbidden { needs } => problem.field("needs", vec![needs]),
+        Rejection::NotAChild { id } => problem.field("execution", id.to_string()),
+        Rejection::LeaseExpired { at } => problem.field("at", at.ms()).hint(STOP),
+        Rejection::LeaseRevoked { at, reason } => {
+            problem.field("at", at.ms()).field("reason", reason.to_string()).hint(STOP)
+        }
+        Rejection::LeaseLost { cause, at } => problem.field("at", at.ms()).field("cause", cause.name()).hint(STOP),
+        Rejection::Cancelled { at, reason, by } => {
+            problem.field("at", at.ms()).field("reason", reason.to_string()).field("by", by.to_string()).hint(STOP)
+        }
+        Rejection::StaleLease { current_epoch } => problem.field("current_epoch", current_epoch).hint(STOP),
+        Rejection::ExecutionNotActive { public_state, epoch } => {
+            problem.field("public_state", public_state.name()).field("epoch", epoch)
+        }
+        Rejection::AttemptNotFound => problem.field("what", "attempt"),
+        Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
+        Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
+            .field("outcome", outcome.name())
+            .field("reason", reason.name())
+            .field("epoch", epoch)
+            .field("attempt", attempt),
+        Rejection::ExecutionNotTerminal { public_state, previous } => {
+            let problem = problem.field("public_state", public_state.name());
+            match previous {
+                Some((outcome, attempt)) => {
+                    problem.field("previous_outcome", outcome.name()).field("previous_attempt", attempt)
+                }
+                None => problem,
+            }
+        }
+        Rejection::NotDelayed { public_state } | Rejection::NotClaimable { public_state } => {
+            problem.field("public_state", public_state.name())
+        }
+        Rejection::CancelRequested { kill_in_ms } => problem.field("kill_in_ms", kill_in_ms),
+        Rejection::IdempotencyMismatch { existing } => problem.field("existing", existing.map(|id| id.to_string())),
+        Rejection::ReplayLimit { max } => problem.field("max", max),
+        Rejection::Busy { retry_after_ms } => problem.retry_after(retry_after_ms),
+        Rejection::Unavailable { retry_after_ms, outcome_unknown } => {
+            problem.retry_after(retry_after_ms).field("outcome_unknown", outcome_unknown)
+        }
+        Rejection::DeadlineInPast
+        | Rejection::FenceRequired
+        | Rejection::ExecutionNotFound
+        | Rejection::InvalidCursor
+        | Rejection::Elsewhere { .. }
+        | Rejection::Internal { .. } => problem,
+    }
+}
+
+const STOP: &str = "stop work and discard it";

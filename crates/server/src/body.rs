@@ -1,0 +1,106 @@
+//! Reading request bodies: bounded while they arrive and while they are unpacked.
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use flate2::read::GzDecoder;
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use http_body_util::BodyExt;
+use std::io::Read;
+use std::time::Duration;
+use weft_api::{Code, JSON_DEPTH_MAX, Problem, json_depth};
+
+/// A body that brings nothing for so long is given up.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// All of the body, unpacked, if it is not larger than `max`.
+pub async fn read(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Bytes, Problem> {
+    let declared = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if declared.is_some_and(|length: usize| length > max) {
+        return Err(too_large(max, declared));
+    }
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(IDLE, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(None) => break,
+            Ok(Some(Err(_))) => return Err(Problem::new(Code::RequestTimeout, "the body ended before its end")),
+            Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
+        };
+        if let Some(data) = frame.data_ref() {
+            if bytes.len() + data.len() > max {
+                return Err(too_large(max, None));
+            }
+            bytes.extend_from_slice(data);
+        }
+    }
+    unpack(headers, bytes.freeze(), max)
+}
+
+fn too_large(max: usize, got: Option<usize>) -> Problem {
+    let problem = Problem::new(Code::PayloadTooLarge, format!("the body is larger than {max} bytes"));
+    let problem = problem.field("field", "body").field("limit", max);
+    match got {
+        Some(got) => problem.field("got", got),
+        None => problem,
+    }
+}
+
+fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Problem> {
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim().to_lowercase());
+    match encoding.as_deref() {
+        None | Some("" | "identity") => Ok(bytes),
+        Some("gzip") => {
+            let mut out = Vec::new();
+            // One byte more than allowed is enough to know.
+            let mut limited = GzDecoder::new(&bytes[..]).take(max as u64 + 1);
+            limited.read_to_end(&mut out).map_err(|_| Problem::invalid("body", "is not gzip, although its header says so"))?;
+            if out.len() > max { Err(too_large(max, None)) } else { Ok(out.into()) }
+        }
+        Some(other) => {
+            let problem = Problem::new(Code::UnsupportedMediaType, format!("the content encoding `{other}` is not taken here"));
+            Err(problem.hint("send it as it is, or with `gzip`"))
+        }
+    }
+}
+
+/// Refuses JSON that is nested too deeply, before anything walks into it.
+pub fn check_depth(bytes: &[u8]) -> Result<(), Problem> {
+    match json_depth(bytes, JSON_DEPTH_MAX) > JSON_DEPTH_MAX {
+        true => Err(Problem::new(Code::InvalidJson, format!("the body is nested more than {JSON_DEPTH_MAX} deep"))),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use std::io::Write;
+
+    fn packed(bytes: &[u8]) -> Body {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).unwrap();
+        Body::from(encoder.finish().unwrap())
+    }
+
+    #[tokio::test]
+    async fn api_7_a_body_is_unpacked_up_to_its_limit_and_no_further() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
+        let good = read(&headers, packed(&[7; 1_000]), 1_000).await.unwrap();
+        assert_eq!(good, vec![7; 1_000]);
+        let bomb = read(&headers, packed(&vec![0; 50 << 20]), 1 << 20).await.unwrap_err();
+        assert_eq!(bomb.code, Code::PayloadTooLarge);
+        let lie = read(&headers, Body::from("not gzip"), 1_000).await.unwrap_err();
+        assert_eq!(lie.code, Code::InvalidArgument);
+    }
+
+    #[tokio::test]
+    async fn a_body_of_one_byte_too_many_is_refused() {
+        let headers = HeaderMap::new();
+        assert_eq!(read(&headers, Body::from(vec![1; 10]), 10).await.unwrap().len(), 10);
+        assert_eq!(read(&headers, Body::from(vec![1; 11]), 10).await.unwrap_err().code, Code::PayloadTooLarge);
+    }
+}
