@@ -1,0 +1,58 @@
+//! Variables with the prefix `WEFT_` that are no configuration. They are known, so that a misspelt one of the
+//! configuration can be told from them.
+
+/// What every variable of Weft begins with.
+pub(crate) const PREFIX: &str = "WEFT_";
+
+/// A variable that is no configuration, and what it is for. A `*` stands for any text.
+#[derive(Clone, Copy, Debug)]
+pub struct Other {
+    pub name: &'static str,
+    pub what: &'static str,
+}
+
+pub const OTHERS: &[Other] = &[
+    other("WEFT_URL", "the server that commands and clients talk to"),
+    other("WEFT_KEY", "the key that commands and clients show to it"),
+    other("WEFT_KEY_FILE", "a file with that key"),
+    other("WEFT_NAMESPACE", "the namespace that commands and clients work in"),
+    other("WEFT_EXECUTION", "the execution that a program of `weft worker --exec` works on"),
+    other("WEFT_ATTEMPT", "the number of its attempt"),
+    other("WEFT_KIND", "its kind"),
+    other("WEFT_LANE", "its lane"),
+    other("WEFT_TAGS", "its tags, as JSON"),
+    other("WEFT_RESUME_FILE", "a file with what it was resumed with"),
+    other("WEFT_CHECKPOINT_FILE", "a file with its last checkpoint"),
+    other("WEFT_INPUT_*_FILE", "a file with the result of one that it waited for"),
+    other("WEFT_CONTROL", "the pipe on which the program tells about its work"),
+    other("WEFT_BLESS", "rewrites the files that tests compare with"),
+    other("WEFT_FAULT_REPORT", "where fault tests write what they saw"),
+    other("WEFT_FAULT_ROUNDS", "how many rounds fault tests take"),
+    other("WEFT_SERVERS_VICTIM", "marks a process that a test of the test servers kills"),
+    other("WEFT_TEST_*", "servers and disks for tests"),
+];
+
+const fn other(name: &'static str, what: &'static str) -> Other {
+    Other { name, what }
+}
+
+/// Whether this is one of the others.
+pub(crate) fn is_other(name: &str) -> bool {
+    OTHERS.iter().any(|other| match other.name.split_once('*') {
+        Some((start, end)) => {
+            name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end)).is_some_and(|any| !any.is_empty())
+        }
+        None => other.name == name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_some_text() {
+        assert!(is_other("WEFT_INPUT_LEFT_FILE") && is_other("WEFT_TEST_VALKEY_CLUSTER") && is_other("WEFT_URL"));
+        assert!(!is_other("WEFT_INPUT_FILE") && !is_other("WEFT_INPUT_LEFT") && !is_other("WEFT_URLS"));
+    }
+}

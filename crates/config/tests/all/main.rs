@@ -1,0 +1,7 @@
+mod example;
+mod kit;
+mod loading;
+mod mistakes;
+mod page;
+mod reloading;
+mod variables;
