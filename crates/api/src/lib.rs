@@ -17,6 +17,7 @@ pub mod worker;
 mod decode;
 mod document;
 pub mod operation;
+mod raw;
 mod table;
 
 pub use decode::{json_depth, mistake_of_json, mistake_of_query};
@@ -25,6 +26,7 @@ pub use operation::{Args, Body, Method, Operation, Reading, Scope, Spec};
 pub use page::{Batch, Item, Page, Results};
 pub use payload::Payload;
 pub use problem::{Class, Code, Problem};
+pub use raw::from_raw;
 pub use table::{Call, OPERATIONS, Reply, op};
 pub use time::Moment;
 

@@ -19,15 +19,20 @@ const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 const PACK_MIN: usize = 1_400;
 
 /// An answer of the engine with the status that the operation has for it.
-pub fn answer(answer: &Answer, status: u16) -> Response {
+pub fn answer(answer: &Answer, status: u16, request: &HeaderMap) -> Response {
     let carried = answer.reply.carry();
     let status = match (&carried.content_type, answer.existed) {
         (None, _) => 204,
         (Some(_), true) => 200,
         (Some(_), false) => status,
     };
-    let mut response = bytes(status, carried.bytes, carried.content_type.as_deref());
+    let packed = if wants_gzip(request, carried.bytes.len()) { gzip(&carried.bytes) } else { None };
+    let is_packed = packed.is_some();
+    let mut response = bytes(status, packed.unwrap_or(carried.bytes), carried.content_type.as_deref());
     let headers = response.headers_mut();
+    if is_packed {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     if answer.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -88,18 +93,4 @@ pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok().map(Bytes::from)
-}
-
-/// Packs a reply if its caller wants that.
-pub fn pack(request: &HeaderMap, carried: Bytes, headers: &mut HeaderMap) -> Bytes {
-    if !wants_gzip(request, carried.len()) {
-        return carried;
-    }
-    match gzip(&carried) {
-        Some(packed) => {
-            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            packed
-        }
-        None => carried,
-    }
 }

@@ -1,0 +1,28 @@
+//! The access log: one line per request, without bodies, keys or queries.
+
+use std::time::Duration;
+
+pub struct Line<'a> {
+    pub method: &'a str,
+    pub route: &'a str,
+    pub status: u16,
+    pub took: Duration,
+    pub principal: &'a str,
+    pub request_id: &'a str,
+}
+
+impl Line<'_> {
+    pub fn write(&self) {
+        let ms = self.took.as_secs_f64() * 1_000.0;
+        tracing::info!(
+            target: "weft::access",
+            method = self.method,
+            route = self.route,
+            status = self.status,
+            ms = format_args!("{ms:.1}"),
+            principal = self.principal,
+            request_id = self.request_id,
+            "request"
+        );
+    }
+}
