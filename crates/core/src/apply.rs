@@ -15,15 +15,28 @@ use crate::text::check_key;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
+/// A call that went through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    pub reply: Reply,
+    /// The call had been answered before, with the same reply; nothing has changed.
+    pub repeated: bool,
+}
+
 /// Runs one call. After an error the transaction must be dropped: a refusal changes nothing, and after a miss the call
 /// runs again from the start once `Tx::misses` are loaded.
-pub fn apply(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+pub fn apply(tx: &mut Tx<'_>, call: &Call) -> Result<Applied, Stop> {
     may(&call.principal, &call.command)?;
     validate(&call.command, tx.limits(), tx.now())?;
     match (&call.request_id, place(&call.command)) {
         (Some(request_id), Some(partition)) => once(tx, call, request_id, partition),
-        _ => run(tx, call),
+        _ => run(tx, call).map(fresh),
     }
+}
+
+/// A reply that was made now, though the call may repeat one that ended a lease.
+fn fresh(reply: Reply) -> Applied {
+    Applied { repeated: is_repeat(&reply), reply }
 }
 
 /// Whether the caller has a scope that the verb needs.
@@ -32,10 +45,14 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
     let scopes = who.scopes;
     match command {
         Command::Submit(cmd) if cmd.parent.is_some() => scopes.need(submit.with(work), "submit"),
-        Command::Submit(_) | Command::Reschedule(_) => scopes.need(submit, "submit"),
+        Command::SubmitAll(cmd) if cmd.items.iter().all(|item| item.parent.is_some()) => {
+            scopes.need(submit.with(work), "submit")
+        }
+        Command::Submit(_) | Command::SubmitAll(_) | Command::Reschedule(_) => scopes.need(submit, "submit"),
         Command::Claim(_)
         | Command::Renew(_)
         | Command::Progress(_)
+        | Command::RecordSteps(_)
         | Command::Complete(_)
         | Command::Fail(_)
         | Command::Delay(_)
@@ -71,11 +88,13 @@ fn fenced_or(scopes: Scopes, fenced: bool, others: Scopes) -> Result<(), Rejecti
 fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
     match command {
         Command::Submit(cmd) => submit::validate(cmd, limits, now),
+        Command::SubmitAll(cmd) => submit_all::validate(cmd, limits, now),
         Command::Claim(cmd) => claim::validate(cmd),
-        Command::Renew(cmd) => renew::validate(cmd),
+        Command::Renew(cmd) => renew::validate(cmd, limits),
         Command::Progress(cmd) => progress::validate(cmd, limits),
+        Command::RecordSteps(cmd) => record_steps::validate(cmd, limits),
         Command::Complete(cmd) => complete::validate(cmd, limits),
-        Command::Fail(cmd) => fail::validate(cmd),
+        Command::Fail(cmd) => fail::validate(cmd, limits),
         Command::Delay(cmd) => delay::validate(cmd, limits, now),
         Command::WaitChildren(cmd) => wait_children::validate(cmd, limits),
         Command::Cancel(cmd) => cancel::validate(cmd),
@@ -99,12 +118,15 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
 }
 
 fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+    expect_revision(tx, call)?;
     let who = &call.principal;
     match &call.command {
         Command::Submit(cmd) => submit::submit(tx, who, cmd),
+        Command::SubmitAll(cmd) => submit_all::submit_all(tx, who, cmd),
         Command::Claim(cmd) => claim::claim(tx, who, cmd),
         Command::Renew(cmd) => renew::renew(tx, who, cmd),
         Command::Progress(cmd) => progress::progress(tx, who, cmd),
+        Command::RecordSteps(cmd) => record_steps::record_steps(tx, who, cmd),
         Command::Complete(cmd) => complete::complete(tx, who, cmd),
         Command::Fail(cmd) => fail::fail(tx, who, cmd),
         Command::Delay(cmd) => delay::delay(tx, who, cmd),
@@ -129,13 +151,25 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     }
 }
 
-/// The partition in which a reply is kept; `None` for commands that keep none: the engine's own, and claims, whose
-/// repeats the leases themselves answer.
+/// Refuses a call about an execution that is not as the caller saw it.
+fn expect_revision(tx: &mut Tx<'_>, call: &Call) -> Result<(), Stop> {
+    let Some(expected) = call.expected_revision else { return Ok(()) };
+    let Some(key @ Key::Execution(id)) = record(&call.command) else { return Ok(()) };
+    visible(tx, &call.principal, id, PartMask::NONE)?;
+    let current = tx.revision(key)?;
+    if current == Some(expected) { Ok(()) } else { Err(Rejection::RevisionMismatch { current }.into()) }
+}
+
+/// The partition in which a reply is kept; `None` for commands that keep none: the engine's own, claims, whose repeats the
+/// leases themselves answer, and those that record steps, which answer a repeat themselves and would be kept twice.
 fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
+        Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
+        Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
         Command::Claim(_)
+        | Command::RecordSteps(_)
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
@@ -151,6 +185,7 @@ fn record(command: &Command) -> Option<Key> {
         Command::Claim(cmd) => cmd.id,
         Command::Renew(cmd) => cmd.id,
         Command::Progress(cmd) => cmd.id,
+        Command::RecordSteps(cmd) => cmd.id,
         Command::Complete(cmd) => cmd.id,
         Command::Fail(cmd) => cmd.id,
         Command::Delay(cmd) => cmd.id,
@@ -168,16 +203,18 @@ fn record(command: &Command) -> Option<Key> {
         Command::Replay(cmd) => cmd.id,
         Command::Expire(cmd) => return cmd.key,
         Command::RecordTrouble(cmd) => return cmd.key,
-        Command::DropEntry(_) | Command::Heartbeat(_) | Command::RetryParked(_) | Command::DiscardParked(_) => {
-            return None;
-        }
+        Command::SubmitAll(_)
+        | Command::DropEntry(_)
+        | Command::Heartbeat(_)
+        | Command::RetryParked(_)
+        | Command::DiscardParked(_) => return None,
     };
     Some(Key::Execution(id))
 }
 
 /// Runs the call unless its request id was seen: then the first reply, or a refusal if the body differs. A reply is
 /// kept in the commit that makes it true; refusals are not kept.
-fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId) -> Result<Reply, Stop> {
+fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId) -> Result<Applied, Stop> {
     check_key("request_id", request_id)?;
     let who = &call.principal;
     let verb = call.command.verb();
@@ -198,24 +235,31 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
         if dedup.body.fingerprint != fingerprint {
             return Err(Rejection::IdempotencyMismatch { existing: None }.into());
         }
-        return Ok(repeated(reply));
+        return Ok(Applied { reply: repeated(reply), repeated: true });
     }
-    let reply = run(tx, call)?;
-    if !is_repeat(&reply) {
+    let applied = fresh(run(tx, call)?);
+    if !applied.repeated {
         let expires_at = Some(tx.now() + tx.limits().request_ttl_ms);
-        let what = What::Request { reply: reply.clone() };
+        let what = What::Request { reply: applied.reply.clone() };
         let home = home(call, request_id);
         let body = Body { namespace: who.namespace.clone(), fingerprint, what, expires_at, home };
         tx.put(Record::Dedup(Box::new(Dedup { partition, digest, body })));
     }
-    Ok(reply)
+    Ok(applied)
 }
 
 /// The number by which a submission was placed; other commands are where their record is.
 fn home(call: &Call, request_id: &[u8]) -> Option<u64> {
-    let Command::Submit(cmd) = &call.command else { return None };
-    let keys = [cmd.idempotency_key.as_deref(), cmd.concurrency_key.as_deref(), Some(request_id)];
-    let key = keys.into_iter().flatten().next().filter(|_| cmd.parent.is_none())?;
+    let items = match &call.command {
+        Command::Submit(cmd) => std::slice::from_ref(&**cmd),
+        Command::SubmitAll(cmd) => &cmd.items,
+        _ => return None,
+    };
+    if items.iter().any(|item| item.parent.is_some()) {
+        return None;
+    }
+    let mut keys = items.iter().flat_map(|item| [&item.idempotency_key, &item.concurrency_key]).flatten();
+    let key = keys.next().map_or(request_id, |key| key);
     Some(digest::place(&call.principal.namespace, key))
 }
 
@@ -271,7 +315,7 @@ mod tests {
         ];
         for (scopes, command, code) in cases {
             let principal = Principal { scopes, ..ann() };
-            let refused = world.call(&Call { principal, request_id: None, command });
+            let refused = world.call(&Call { principal, ..call(command) });
             assert_eq!(refused.unwrap_err().code(), code);
         }
     }
@@ -283,7 +327,7 @@ mod tests {
         let with = |name: &str, command| Call {
             principal: Principal::all("shop", name),
             request_id: Some("same".into()),
-            command,
+            ..call(command)
         };
         assert_eq!(world.call(&with("ann", hold(id))), Ok(Reply::Held { changed: true }));
         assert_eq!(world.call(&with("ann", hold(id))), Ok(Reply::Held { changed: true }));
@@ -296,9 +340,36 @@ mod tests {
     fn ex_76_a_kept_reply_is_forgotten_in_its_time() {
         let mut world = World::new();
         let id = world.submit(|_| {});
-        let call = Call { principal: ann(), request_id: Some("r".into()), command: hold(id) };
+        let call = Call { request_id: Some("r".into()), ..call(hold(id)) };
         assert_eq!(world.call(&call), Ok(Reply::Held { changed: true }));
         world.at(Limits::default().request_ttl_ms);
         assert_eq!(world.call(&call), Ok(Reply::Held { changed: false }), "though nobody has removed it yet");
+    }
+
+    #[test]
+    fn api_12_a_call_about_an_older_revision_is_refused() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let seen = world.records[&Key::Execution(id)].revision;
+        let expecting = |revision| Call { expected_revision: Some(revision), ..call(hold(id)) };
+        assert_eq!(world.call(&expecting(seen)), Ok(Reply::Held { changed: true }));
+        let current = world.records[&Key::Execution(id)].revision;
+        assert_ne!(current, seen);
+        let refused = Rejection::RevisionMismatch { current: Some(current) };
+        assert_eq!(world.call(&expecting(seen)), Err(refused.clone()));
+        assert_eq!((refused.code(), refused.class()), ("revision_mismatch", crate::error::Class::Conflict));
+        assert_eq!(world.call(&expecting(current)), Ok(Reply::Held { changed: false }));
+        let stranger = Call { principal: Principal::all("other", "eve"), ..expecting(seen) };
+        assert_eq!(world.call(&stranger), Err(Rejection::ExecutionNotFound), "nothing is told about it");
+    }
+
+    #[test]
+    fn api_12_a_repeat_is_recognised_before_its_revision_is_looked_at() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let seen = world.records[&Key::Execution(id)].revision;
+        let call = Call { expected_revision: Some(seen), request_id: Some("r".into()), ..call(hold(id)) };
+        assert_eq!(world.call(&call), Ok(Reply::Held { changed: true }));
+        assert_eq!(world.call(&call), Ok(Reply::Held { changed: true }), "the revision has changed by the call itself");
     }
 }

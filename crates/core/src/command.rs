@@ -2,7 +2,7 @@
 
 use crate::change::DueEntry;
 use crate::error::Rejection;
-use crate::id::{ExecutionId, LeaseId};
+use crate::id::{CommitId, ExecutionId, LeaseId};
 use crate::record::Key;
 use crate::record::execution::{Deadline, Policy};
 use crate::schema::Timer;
@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 pub struct Call {
     pub principal: Principal,
     pub request_id: Option<Bytes>,
+    /// The revision that the execution must have; only for commands on one that exists.
+    pub expected_revision: Option<CommitId>,
     pub command: Command,
 }
 
@@ -80,9 +82,11 @@ pub struct Fence {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Command {
     Submit(Box<Submit>),
+    SubmitAll(SubmitAll),
     Claim(Claim),
     Renew(Renew),
     Progress(Progress),
+    RecordSteps(RecordSteps),
     Complete(Complete),
     Fail(Fail),
     Delay(Delay),
@@ -117,9 +121,11 @@ impl Command {
     pub const fn verb(&self) -> &'static str {
         match self {
             Command::Submit(_) => "submit",
+            Command::SubmitAll(_) => "submit_all",
             Command::Claim(_) => "claim",
             Command::Renew(_) => "renew",
             Command::Progress(_) => "progress",
+            Command::RecordSteps(_) => "record_steps",
             Command::Complete(_) => "complete",
             Command::Fail(_) => "fail",
             Command::Delay(_) => "delay",
@@ -175,6 +181,12 @@ pub struct Submit {
     pub trace: Option<Text>,
 }
 
+/// Several submissions, all of them or none. They are placed in one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SubmitAll {
+    pub items: Vec<Submit>,
+}
+
 /// Leases one execution. The engine has chosen it; the core decides whether it may be taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
@@ -195,6 +207,25 @@ pub struct Renew {
     pub fence: Option<Fence>,
     /// That of the claim unless given.
     pub lease_ms: Option<u64>,
+    pub percent: Option<u8>,
+    pub message: Option<Text>,
+    pub checkpoint: Option<Bytes>,
+    pub steps: Vec<Step>,
+}
+
+/// A result of a part of the work, to be recorded under a name. The first of a name stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    pub name: Text,
+    pub bytes: Bytes,
+    pub content_type: Option<Text>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordSteps {
+    pub id: ExecutionId,
+    pub fence: Option<Fence>,
+    pub steps: Vec<Step>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -213,6 +244,7 @@ pub struct Complete {
     pub fence: Option<Fence>,
     pub result: Option<Bytes>,
     pub content_type: Option<Text>,
+    pub steps: Vec<Step>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -223,6 +255,7 @@ pub struct Fail {
     pub message: Text,
     pub detail: Option<Bytes>,
     pub retry: RetryWish,
+    pub steps: Vec<Step>,
     /// For the jitter of the backoff; drawn outside the core.
     #[serde(skip)]
     pub entropy: u64,
@@ -242,6 +275,7 @@ pub struct Delay {
     pub fence: Option<Fence>,
     pub until: When,
     pub checkpoint: Option<Bytes>,
+    pub steps: Vec<Step>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -346,6 +380,17 @@ pub struct Replay {
     pub deadline: DeadlineWish,
     pub delay_ms: Option<u64>,
     pub priority: Option<u32>,
+    pub steps: Steps,
+}
+
+/// What a replay does with the recorded steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub enum Steps {
+    /// The work begins anew.
+    #[default]
+    Clear,
+    /// It goes on after the last recorded one.
+    Keep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

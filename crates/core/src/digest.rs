@@ -28,6 +28,11 @@ pub fn request(namespace: &str, principal: &str, verb: &str, request_id: &[u8]) 
     digest(&[b"request", namespace.as_bytes(), principal.as_bytes(), verb.as_bytes(), request_id])
 }
 
+/// The name of a recorded step: unique to the execution and to the run that began with the number `since`.
+pub fn step(execution: ExecutionId, since: u32, name: &str) -> [u8; 32] {
+    digest(&[b"step", execution.uuid().as_bytes(), &since.to_be_bytes(), name.as_bytes()])
+}
+
 /// The number by which a submission with this key is placed: its partition is the remainder by their number.
 pub fn place(namespace: &str, key: &[u8]) -> u64 {
     let digest = digest(&[namespace.as_bytes(), key]);

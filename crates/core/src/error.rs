@@ -1,6 +1,6 @@
 //! Rejections: answers that say no. A rejection changes nothing and is not a failure of the engine.
 
-use crate::id::{ExecutionId, PartitionId};
+use crate::id::{CommitId, ExecutionId, PartitionId};
 use crate::record::execution::{EndCause, Outcome, PublicState, Reason};
 use crate::text::Text;
 use crate::time::Time;
@@ -60,6 +60,7 @@ pub enum Rejection {
     },
     ExecutionNotFound,
     AttemptNotFound,
+    StepNotFound,
     DeadLetterNotFound,
     ExecutionTerminal {
         outcome: Outcome,
@@ -85,6 +86,20 @@ pub enum Rejection {
     },
     ReplayLimit {
         max: u32,
+    },
+    /// There would be more of `what` than an execution may have.
+    LimitExceeded {
+        what: &'static str,
+        max: u64,
+    },
+    /// It is not as the caller saw it. `current` is absent while the change before is not committed yet.
+    RevisionMismatch {
+        current: Option<CommitId>,
+    },
+    /// An item of a call that is done whole or not at all; nothing of the call was done.
+    AtItem {
+        index: u32,
+        rejection: Box<Rejection>,
     },
     /// What the key of a submission stands for is in another partition. The engine asks there; no caller sees it.
     Elsewhere {
@@ -128,7 +143,7 @@ impl Rejection {
     }
 
     /// The stable name of this rejection.
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::InvalidArgument { .. } | Self::OutOfRange { .. } => "invalid_argument",
             Self::PayloadTooLarge { .. } => "payload_too_large",
@@ -144,7 +159,7 @@ impl Rejection {
             Self::StaleLease { .. } => "stale_lease",
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
-            Self::AttemptNotFound | Self::DeadLetterNotFound => "not_found",
+            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound => "not_found",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -152,6 +167,9 @@ impl Rejection {
             Self::CancelRequested { .. } => "cancel_requested",
             Self::IdempotencyMismatch { .. } => "idempotency_mismatch",
             Self::ReplayLimit { .. } => "replay_limit",
+            Self::LimitExceeded { .. } => "limit_exceeded",
+            Self::RevisionMismatch { .. } => "revision_mismatch",
+            Self::AtItem { rejection, .. } => rejection.code(),
             Self::Elsewhere { .. } => "elsewhere",
             Self::InvalidCursor => "invalid_cursor",
             Self::Busy { .. } => "busy",
@@ -160,7 +178,7 @@ impl Rejection {
         }
     }
 
-    pub const fn class(&self) -> Class {
+    pub fn class(&self) -> Class {
         match self {
             Self::InvalidArgument { .. }
             | Self::OutOfRange { .. }
@@ -179,6 +197,7 @@ impl Rejection {
             | Self::ExecutionNotActive { .. } => Class::Stop,
             Self::ExecutionNotFound
             | Self::AttemptNotFound
+            | Self::StepNotFound
             | Self::DeadLetterNotFound
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
@@ -187,7 +206,10 @@ impl Rejection {
             | Self::CancelRequested { .. }
             | Self::IdempotencyMismatch { .. }
             | Self::ReplayLimit { .. }
+            | Self::LimitExceeded { .. }
+            | Self::RevisionMismatch { .. }
             | Self::Internal { .. } => Class::Conflict,
+            Self::AtItem { rejection, .. } => rejection.class(),
             Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
         }
     }
@@ -229,6 +251,7 @@ impl fmt::Display for Rejection {
             }
             Self::ExecutionNotFound => write!(f, "there is no such execution in this namespace"),
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
+            Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
@@ -250,6 +273,12 @@ impl fmt::Display for Rejection {
                 write!(f, "the request id was used with another body")
             }
             Self::ReplayLimit { max } => write!(f, "it was replayed {max} times, which is its limit"),
+            Self::LimitExceeded { what, max } => write!(f, "it would have more {what} than the {max} that are allowed"),
+            Self::RevisionMismatch { current: Some(current) } => {
+                write!(f, "it has changed and is at revision `{current}`; look at it and decide again")
+            }
+            Self::RevisionMismatch { current: None } => write!(f, "it is changing; look at it and decide again"),
+            Self::AtItem { index, rejection } => write!(f, "item {index}: {rejection}"),
             Self::Elsewhere { partition } => write!(f, "the key is bound in partition {partition}; repeat it there"),
             Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
             Self::Busy { retry_after_ms } => {

@@ -101,6 +101,15 @@ impl fmt::Display for CommitId {
     }
 }
 
+impl FromStr for CommitId {
+    type Err = uuid::Error;
+
+    /// Accepts what `Display` writes.
+    fn from_str(text: &str) -> Result<Self, uuid::Error> {
+        Uuid::try_parse(text).map(Self)
+    }
+}
+
 impl fmt::Debug for CommitId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,6 +1,7 @@
 //! What must hold for every execution after every commit. A command that would break one of these is refused.
 
 use crate::execution::children;
+use crate::limits::{STEPS_BYTES_MAX, STEPS_MAX};
 use crate::record::execution::{Execution, Hold, HoldKey, Next, State};
 use crate::time::Time;
 use std::fmt;
@@ -60,6 +61,9 @@ pub fn check(execution: &Execution, now: Time) -> Result<(), Broken> {
         State::Ready { since, .. } => hold("E24", "ready since no later than now", *since <= now)?,
         State::Active { .. } => {}
     }
+    hold("E25", "steps of this run begin no later than they end", hot.steps.from <= hot.steps.next)?;
+    hold("E25", "steps within their limits", hot.steps.count() <= STEPS_MAX && hot.steps.bytes <= STEPS_BYTES_MAX)?;
+    hold("E25", "bytes of steps only where there are steps", hot.steps.count() > 0 || hot.steps.bytes == 0)?;
     hold("E13", "retries within the policy", hot.retries_used <= policy.retry.max_retries)?;
     hold("E13", "reclaims within the policy", hot.reclaims <= policy.max_reclaims)?;
     hold("E13", "replays within the policy", hot.replays <= policy.max_replays)?;

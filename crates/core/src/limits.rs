@@ -6,6 +6,16 @@ pub const RESULT_MAX: usize = 1 << 20;
 pub const RESULT_CEILING: usize = 16 << 20;
 pub const CHECKPOINT_MAX: usize = 256 << 10;
 pub const CHECKPOINT_CEILING: usize = 4 << 20;
+pub const STEP_MAX: usize = 256 << 10;
+pub const STEP_CEILING: usize = 4 << 20;
+pub const STEP_NAME_MAX: usize = 200;
+/// Recorded steps of one execution, and their bytes in sum.
+pub const STEPS_MAX: u32 = 10_000;
+pub const STEPS_BYTES_MAX: u64 = 64 << 20;
+pub const STEPS_PER_CALL_MAX: usize = 256;
+/// What a claim brings of them; the rest is read when asked.
+pub const CLAIM_STEPS_MAX: u32 = 1000;
+pub const CLAIM_STEPS_BYTES: u64 = 256 << 10;
 pub const FAILURE_MESSAGE_MAX: usize = 4 << 10;
 pub const FAILURE_DETAIL_MAX: usize = 64 << 10;
 pub const REASON_MAX: usize = 1 << 10;
@@ -68,6 +78,8 @@ pub const RECLAIM_BACKOFF_MAX_MS: u64 = 60_000;
 pub const POINT_MS: u64 = 1_000_000_000_000;
 
 pub const PURGE_PER_COMMIT: usize = 1000;
+/// Steps that are removed in one commit, each with the record of its name.
+pub const PURGE_STEPS_PER_COMMIT: u32 = 500;
 pub const FANOUT_PER_COMMIT: usize = 1000;
 /// Attempts that go with the execution itself; a longer history is left to a continuation.
 pub const PURGE_INLINE_MAX: usize = 16;
@@ -102,6 +114,9 @@ const RECORDS_PER_ITEM_MAX: usize = 3;
 const _: () = assert!(BATCH_ITEMS_MAX * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
 const _: () = assert!(CLAIM_MAX * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
 const _: () = assert!(PURGE_PER_COMMIT * RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
+/// A step is two records; a call that carries steps joins a batch that is nearly full.
+const _: () = assert!(2000 + STEPS_PER_CALL_MAX * 2 + RECORDS_PER_ITEM_MAX <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(PURGE_STEPS_PER_COMMIT as usize * 2 <= PURGE_PER_COMMIT);
 const _: () = assert!(BATCH_BYTES_MAX + (4 << 20) <= BYTES_PER_COMMIT_MAX);
 const _: () = assert!((HORIZON_MS as u128 + POINT_MS as u128 * PRIORITY_MAX as u128) < (1 << 53));
 
@@ -111,6 +126,7 @@ pub struct Limits {
     pub input_max: usize,
     pub result_max: usize,
     pub checkpoint_max: usize,
+    pub step_max: usize,
     pub request_ttl_ms: u64,
 }
 
@@ -120,6 +136,7 @@ impl Default for Limits {
             input_max: INPUT_MAX,
             result_max: RESULT_MAX,
             checkpoint_max: CHECKPOINT_MAX,
+            step_max: STEP_MAX,
             request_ttl_ms: REQUEST_TTL_MS,
         }
     }

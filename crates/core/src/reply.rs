@@ -1,6 +1,7 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
 use crate::id::{ExecutionId, LeaseId};
+use crate::record::Step;
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
 use crate::text::Text;
@@ -66,6 +67,8 @@ pub enum Reply {
     Expired(Expired),
     /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat: done.
     Noted,
+    StepsRecorded(Vec<RecordedStep>),
+    SubmittedAll(Vec<Submitted>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +106,45 @@ pub struct Claimed {
     pub retries_left: u32,
     pub checkpoint: Option<Checkpoint>,
     pub children: Option<ChildrenOutcome>,
+    /// The recorded steps of this run in their order, as many as fit.
+    pub steps: Vec<StepValue>,
+    /// There are more, to be read when needed.
+    pub steps_more: bool,
+}
+
+/// A recorded step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepValue {
+    /// Its place in the order of recording; it grows over the whole life of the execution.
+    pub number: u32,
+    pub name: Text,
+    pub bytes: Bytes,
+    pub content_type: Option<Text>,
+    /// The attempt that recorded it.
+    pub attempt: u32,
+    pub at: Time,
+}
+
+impl StepValue {
+    /// Of a step whose value is loaded.
+    pub fn of(step: &Step) -> Self {
+        Self {
+            number: step.number,
+            name: step.body.name.clone(),
+            bytes: step.value().clone(),
+            content_type: step.body.content_type.clone(),
+            attempt: step.body.attempt,
+            at: step.body.at,
+        }
+    }
+}
+
+/// What stands under the name of a step that was to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedStep {
+    /// The name was taken: `step` is what was recorded first, and stays.
+    pub existed: bool,
+    pub step: StepValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +166,8 @@ pub struct Renewed {
     pub expires_in_ms: u64,
     pub timeout_left_ms: Option<u64>,
     pub cancel: Option<CancelNotice>,
+    /// What became of the steps that came with the call, in their order.
+    pub steps: Vec<RecordedStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

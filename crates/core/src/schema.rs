@@ -15,11 +15,12 @@ pub enum Kind {
     Continuation = 4,
     DeadLetter = 5,
     Node = 6,
+    Step = 7,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node];
+    pub const ALL: [Kind; 7] =
+        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node, Kind::Step];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -33,6 +34,7 @@ impl Kind {
             Kind::Continuation => &CONTINUATIONS,
             Kind::DeadLetter => &DEAD_LETTERS,
             Kind::Node => &NODES,
+            Kind::Step => &STEPS,
         }
     }
 }
@@ -292,6 +294,14 @@ pub mod attempt {
     pub const LIGHT: PartMask = PartMask::of(BODY);
 }
 
+/// Places of the parts of a step.
+pub mod step {
+    use super::PartMask;
+    pub const BODY: u8 = 0;
+    pub const VALUE: u8 = 1;
+    pub const LIGHT: PartMask = PartMask::of(BODY);
+}
+
 pub static EXECUTIONS: Table = Table {
     kind: Kind::Execution,
     name: "executions",
@@ -421,6 +431,23 @@ pub static NODES: Table = Table {
     ],
     parts: &["body"],
     light: PartMask::of(0),
+    indexes: &[],
+};
+
+pub static STEPS: Table = Table {
+    kind: Kind::Step,
+    name: "steps",
+    facets: &[
+        fixed("execution", Type::Bytes),
+        fixed("number", Type::Int),
+        fixed("name", Type::Text),
+        fixed("attempt", Type::Int),
+        fixed("recorded_at", Type::Int),
+        fixed("bytes", Type::Int),
+    ],
+    parts: &["body", "value"],
+    light: step::LIGHT,
+    // Steps are numbered without gaps and the execution knows the numbers: they are read by their keys.
     indexes: &[],
 };
 

@@ -373,6 +373,18 @@ impl<'a> Tx<'a> {
         Err(self.miss(key, wanted))
     }
 
+    /// The revision of a record as a caller may know it; `None` if it is absent, or changed by what is not committed yet.
+    pub fn revision(&mut self, key: Key) -> Result<Option<CommitId>, Stop> {
+        if self.writes.contains_key(&key) || self.overlay.get(&key).is_some() {
+            return Ok(None);
+        }
+        self.get(key, PartMask::NONE)?;
+        Ok(match self.base.get(&key) {
+            Lookup::Present { revision, .. } => Some(revision),
+            Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+        })
+    }
+
     /// Notes what has to be loaded; several wishes for one record become one.
     fn miss(&mut self, key: Key, parts: PartMask) -> Stop {
         let wanted = self.missed.entry(key).or_default();

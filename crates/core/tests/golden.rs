@@ -3,7 +3,7 @@
 mod kit;
 
 use kit::World;
-use kit::calls::{cancel, fail, fence};
+use kit::calls::{cancel, fail, fence, record, step};
 use weft_core::command::{Command, When};
 use weft_core::record::{Key, Record};
 use weft_core::schema::PartMask;
@@ -21,16 +21,23 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     });
     let held = fence(&world.claim(id));
     world.now = world.now + 1_500;
+    world.run(record(id, held, vec![step("fetch", b"page")])).expect("it is recorded");
+    let recorded = world.record(Key::Step(id, 0)).expect("the step");
     let active = world.record(Key::Execution(id)).expect("the execution");
     world.run(fail(id, held)).expect("it fails");
     let failed = world.record(Key::Attempt(id, 0)).expect("the attempt");
     world.run(Command::Cancel(cancel(id))).expect("it is cancelled");
     let done = world.record(Key::Execution(id)).expect("the execution");
-    let dedup = world.records.keys().find(|key| matches!(key, Key::Dedup(..))).copied().expect("the key is bound");
+    let dedup = Key::Dedup(id.partition(), weft_core::digest::idempotency("shop", None, b"key"));
     let bound = world.record(dedup).expect("the dedup");
-    let attempt = Key::Attempt(id, 0);
-    let key = Key::Execution(id);
-    vec![("active", key, active), ("failed", attempt, failed), ("done", key, done), ("bound", dedup, bound)]
+    let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
+    vec![
+        ("active", key, active),
+        ("failed", attempt, failed),
+        ("done", key, done),
+        ("bound", dedup, bound),
+        ("step", step, recorded),
+    ]
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -53,7 +53,7 @@ struct Run {
     ids: Vec<ExecutionId>,
     leases: BTreeMap<ExecutionId, Vec<Fence>>,
     replies: Vec<Result<Reply, Rejection>>,
-    /// Ended attempts as they were written.
+    /// Ended attempts and recorded steps as they were written.
     ended: BTreeMap<Key, BTreeMap<u8, Bytes>>,
     high: BTreeMap<ExecutionId, (u64, u32, u32)>,
 }
@@ -76,7 +76,7 @@ impl Run {
     fn call(&mut self, step: &Step) {
         let command = if step.what < 8 || self.ids.is_empty() { self.submit(step) } else { self.command(step) };
         let request_id = step.request.map(|id| Bytes::copy_from_slice(&[id]));
-        let call = Call { principal: Principal::all("shop", "ann"), request_id, command };
+        let call = Call { request_id, ..kit::calls::call(command) };
         let before = (self.world.records.clone(), self.world.due.clone(), self.world.events.len());
         let reply = self.world.call(&call);
         match &reply {
@@ -149,6 +149,7 @@ impl Run {
         let value = step.value;
         let ms = u64::from(value) * 40;
         let checkpoint = (value & 1 > 0).then(|| Bytes::copy_from_slice(&[value]));
+        let steps = (0..value % 4).map(|n| kit::calls::step(&format!("s{}", (value / 16 + n) % 6), &[value])).collect();
         match step.what {
             8..=15 => Command::Claim(Claim {
                 id,
@@ -160,7 +161,8 @@ impl Run {
                 capabilities: Capabilities::default(),
                 claim_ref: None,
             }),
-            16 => Command::Renew(Renew { id, fence, lease_ms: None }),
+            16 if value & 1 > 0 => Command::RecordSteps(RecordSteps { id, fence, steps }),
+            16 => Command::Renew(Renew { id, fence, lease_ms: None, percent: None, message: None, checkpoint, steps }),
             17 => Command::Progress(Progress {
                 id,
                 fence,
@@ -169,7 +171,7 @@ impl Run {
                 checkpoint,
                 renew_ms: None,
             }),
-            18..=19 => Command::Complete(Complete { id, fence, result: checkpoint, content_type: None }),
+            18..=19 => Command::Complete(Complete { id, fence, result: checkpoint, content_type: None, steps }),
             20..=21 => Command::Fail(Fail {
                 id,
                 fence,
@@ -177,9 +179,13 @@ impl Run {
                 message: "".into(),
                 detail: checkpoint,
                 retry: [RetryWish::Policy, RetryWish::Never, RetryWish::AfterMs(ms)][usize::from(value % 3)],
+                steps,
                 entropy: u64::from(value),
             }),
-            22..=23 => Command::Delay(Delay { id, fence, until: When::InMs(ms * u64::from(value & 1)), checkpoint }),
+            22..=23 => {
+                let until = When::InMs(ms * u64::from(value & 1));
+                Command::Delay(Delay { id, fence, until, checkpoint, steps })
+            }
             24..=26 => Command::WaitChildren(WaitChildren {
                 id,
                 fence,
@@ -225,6 +231,7 @@ impl Run {
                     [usize::from(value % 3)],
                 delay_ms: None,
                 priority: None,
+                steps: if value & 8 > 0 { Steps::Keep } else { Steps::Clear },
             }),
         }
     }
@@ -240,9 +247,9 @@ impl Run {
             }
         }
         for (key, stored) in &self.world.records {
-            if let Key::Attempt(..) = key {
+            if let Key::Attempt(..) | Key::Step(..) = key {
                 let first = self.ended.entry(*key).or_insert_with(|| stored.parts.clone());
-                assert_eq!(*first, stored.parts, "E4 a final attempt never changes");
+                assert_eq!(*first, stored.parts, "E4 and SDK-20: what is written once never changes");
             }
         }
     }

@@ -68,5 +68,8 @@ scripts!(
     ex_66_replay,
     ex_77_idempotency_key,
     ex_79_lost_replies_with_request_id,
+    ex_86_steps_ride_on_other_verbs,
+    sdk_20_the_first_write_of_a_step_wins,
+    sdk_23_steps_over_retry_reclaim_delay_and_replay,
     worked_life,
 );

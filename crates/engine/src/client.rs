@@ -6,22 +6,24 @@ use crate::hub::Notice;
 use crate::lanes::{self, Vigil};
 use crate::partition::{Answer, ClaimJob, Input, Job, Seat};
 use crate::place;
-use crate::reads::{self, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView};
+use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::runtime;
+use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
-use weft_core::command::{self, Call, Command, Principal, When};
+use weft_core::apply::Applied;
+use weft_core::command::{self, Call, Command, Fence, Principal};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::Attempt;
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
-use weft_core::reply::{Cancelled, Children, Renewed, Reply, Submitted};
+use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
-use weft_core::{ExecutionId, PartitionId, Time};
+use weft_core::{ExecutionId, LeaseId, PartitionId, Time};
 use weft_store::{Range, Scan, Target};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
@@ -37,19 +39,6 @@ pub struct Completed {
     pub outcome: Outcome,
     pub attempt: u32,
     pub cancel_was_requested: bool,
-    /// The call was a repeat; nothing changed.
-    pub repeated: bool,
-}
-
-/// Takes the expected variant out of a reply. The core answers each command with its own kind of reply.
-macro_rules! expect_reply {
-    ($result:expr, $pattern:pat => $value:expr) => {
-        match $result {
-            Ok($pattern) => Ok($value),
-            Ok(other) => Err(Rejection::internal(format!("unexpected reply {other:?}"))),
-            Err(rejection) => Err(rejection),
-        }
-    };
 }
 
 impl Client {
@@ -63,12 +52,12 @@ impl Client {
 
     // Submitting.
 
-    pub async fn submit(&self, submission: Submission) -> Result<Submitted, Rejection> {
+    pub async fn submit(&self, submission: Submission) -> Result<Answered<Submitted>, Rejection> {
         only(self.submit_batch(vec![submission]).await)
     }
 
     /// Items are independent: one that is refused never fails another. Answers are in order.
-    pub async fn submit_batch(&self, submissions: Vec<Submission>) -> Vec<Result<Submitted, Rejection>> {
+    pub async fn submit_batch(&self, submissions: Vec<Submission>) -> Vec<Result<Answered<Submitted>, Rejection>> {
         let bytes = submissions.iter().map(|item| item.input.as_ref().map_or(0, Bytes::len)).sum();
         // Items of one call that may go anywhere go together: they share a commit.
         let together = self.shared.next_partition(submissions.len());
@@ -83,7 +72,57 @@ impl Client {
                 *reply = only(self.run(vec![call], 0, Urgency::Normal).await);
             }
         }
-        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Submitted(submitted) => submitted)).collect()
+        let submitted = |reply| match reply {
+            Reply::Submitted(submitted) => Ok(submitted),
+            other => Err(other),
+        };
+        replies.into_iter().map(|reply| answered(reply, submitted)).collect()
+    }
+
+    /// All of them or none, in one partition. A refusal names the first item that is refused. A repeat is recognised by the
+    /// request id of the whole call; items have none of their own.
+    pub async fn submit_atomic(
+        &self,
+        submissions: Vec<Submission>,
+        request_id: Option<Bytes>,
+    ) -> Result<Answered<Vec<Submitted>>, Rejection> {
+        let partition = self.place_together(&submissions, request_id.as_deref())?;
+        let items = submissions.into_iter().map(|item| {
+            let id = ExecutionId::new(partition, self.shared.fresh_uuid());
+            item.command(id, &self.shared.config.policy)
+        });
+        let items = items.enumerate().map(|(index, item)| item.map_err(|rejection| at_item(index, rejection)));
+        let items = items.collect::<Result<Vec<_>, Rejection>>()?;
+        let command = Command::SubmitAll(command::SubmitAll { items });
+        let reply = self.one(self.call(command, request_id), Urgency::Normal).await;
+        let reply = reply.map_err(|rejection| match rejection {
+            Rejection::AtItem { index, rejection } if matches!(*rejection, Rejection::Elsewhere { .. }) => {
+                at_item(index as usize, APART)
+            }
+            other => other,
+        });
+        answered(reply, |reply| match reply {
+            Reply::SubmittedAll(submitted) => Ok(submitted),
+            other => Err(other),
+        })
+    }
+
+    /// The one partition that the parents and keys of all of them name; by the request id if they name none.
+    fn place_together(&self, items: &[Submission], request_id: Option<&[u8]>) -> Result<PartitionId, Rejection> {
+        let mut named = None;
+        for (index, item) in items.iter().enumerate() {
+            if item.request_id.is_some() {
+                let refusal = Rejection::invalid("request_id", "is given for one item; give one for the whole call");
+                return Err(at_item(index, refusal));
+            }
+            let placed = place::of_keys(&self.shared, &self.principal.namespace, item);
+            let Some(partition) = placed.map_err(|rejection| at_item(index, rejection))? else { continue };
+            if *named.get_or_insert(partition) != partition {
+                return Err(at_item(index, APART));
+            }
+        }
+        let by_request = || request_id.map(|id| place::of_key(&self.shared, &self.principal.namespace, id));
+        Ok(named.or_else(by_request).unwrap_or_else(|| self.shared.next_partition(items.len())))
     }
 
     fn submit_call(&self, submission: Submission, together: PartitionId) -> Result<Call, Rejection> {
@@ -109,6 +148,9 @@ impl Client {
         if self.shared.is_closing() {
             return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
         }
+        if let Some(id) = claim.execution {
+            return self.claim_one(id, &spec).await;
+        }
         // A repeat gets what the first call took, wherever that is, and nothing else.
         let mut again = ClaimReply::default();
         for partition in self.partitions_of_claim(&spec).await? {
@@ -127,6 +169,22 @@ impl Client {
         match claim.wait_ms {
             0 => self.claim_found(&spec, claim.max).await,
             wait_ms => self.claim_waiting(&spec, claim.max, wait_ms).await,
+        }
+    }
+
+    /// Leases this one execution, or says why not.
+    async fn claim_one(&self, id: ExecutionId, spec: &ClaimSpec) -> Result<ClaimReply, Rejection> {
+        place::of_id(&self.shared, id)?;
+        let lease = LeaseId::new(id.partition(), self.shared.fresh_uuid());
+        let applied = self.one(self.call(spec.command(id, lease), None), Urgency::Normal).await?;
+        match applied.reply {
+            Reply::Claimed(claimed) => {
+                let repeated = claimed.lease != lease;
+                Ok(ClaimReply { executions: vec![*claimed], repeated, ..ClaimReply::default() })
+            }
+            // Its deadline was due: it has ended instead.
+            Reply::Expired(_) => Err(Rejection::NotClaimable { public_state: PublicState::Expired }),
+            other => Err(unexpected(other)),
         }
     }
 
@@ -258,104 +316,53 @@ impl Client {
         }
     }
 
-    pub async fn renew(&self, renewal: Renewal) -> Result<Renewed, Rejection> {
-        only(self.renew_batch(vec![renewal]).await)
+    pub async fn renew(&self, renewal: Renewal) -> Result<Answered<Renewed>, Rejection> {
+        self.ask(renewal).await
     }
 
     /// One commit per partition, whatever the number of leases.
-    pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Renewed, Rejection>> {
-        let calls = renewals.into_iter().map(|item| {
-            let command = Command::Renew(command::Renew { id: item.id, fence: item.fence, lease_ms: item.lease_ms });
-            Ok(self.call(command, item.request_id))
-        });
-        let replies = self.run(calls.collect(), 0, Urgency::Urgent).await;
-        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Renewed(renewed) => renewed)).collect()
+    pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
+        self.ask_all(renewals).await
     }
 
-    pub async fn complete(&self, completion: Completion) -> Result<Completed, Rejection> {
-        only(self.complete_batch(vec![completion]).await)
+    /// Records steps; answers in order what stands under each name now.
+    pub async fn record_steps(&self, recording: Recording) -> Result<Answered<Vec<RecordedStep>>, Rejection> {
+        self.ask(recording).await
     }
 
-    pub async fn complete_batch(&self, completions: Vec<Completion>) -> Vec<Result<Completed, Rejection>> {
-        let bytes = completions.iter().map(|item| item.result.as_ref().map_or(0, Bytes::len)).sum();
-        let calls = completions.into_iter().map(|item| {
-            let command = Command::Complete(command::Complete {
-                id: item.id,
-                fence: item.fence,
-                result: item.result,
-                content_type: item.content_type,
-            });
-            Ok(self.call(command, item.request_id))
-        });
-        let replies = self.run(calls.collect(), bytes, Urgency::Urgent).await;
-        replies
-            .into_iter()
-            .map(|reply| {
-                expect_reply!(reply, Reply::Completed { outcome, attempt, cancel_was_requested, repeated } =>
-                    Completed { outcome, attempt, cancel_was_requested, repeated })
-            })
-            .collect()
+    pub async fn complete(&self, completion: Completion) -> Result<Answered<Completed>, Rejection> {
+        self.ask(completion).await
     }
 
-    pub async fn fail(&self, failing: Failing) -> Result<AfterFailure, Rejection> {
-        only(self.fail_batch(vec![failing]).await)
+    pub async fn complete_batch(&self, completions: Vec<Completion>) -> Vec<Result<Answered<Completed>, Rejection>> {
+        self.ask_all(completions).await
     }
 
-    pub async fn fail_batch(&self, failings: Vec<Failing>) -> Vec<Result<AfterFailure, Rejection>> {
-        let bytes = failings.iter().map(|item| item.detail.as_ref().map_or(0, Bytes::len)).sum();
-        let calls = failings.into_iter().map(|item| {
-            let command = Command::Fail(command::Fail {
-                id: item.id,
-                fence: item.fence,
-                category: item.category,
-                message: item.message,
-                detail: item.detail,
-                retry: item.retry,
-                entropy: self.shared.runtime.random(),
-            });
-            Ok(self.call(command, item.request_id))
-        });
-        let replies = self.run(calls.collect(), bytes, Urgency::Urgent).await;
-        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Failed { after, .. } => after)).collect()
+    pub async fn fail(&self, failing: Failing) -> Result<Answered<AfterFailure>, Rejection> {
+        self.ask(failing).await
+    }
+
+    pub async fn fail_batch(&self, failings: Vec<Failing>) -> Vec<Result<Answered<AfterFailure>, Rejection>> {
+        self.ask_all(failings).await
+    }
+
+    /// Several ways of being done with work in one call: one commit per partition, and items that are independent.
+    pub async fn settle_batch(&self, items: Vec<Settle>) -> Vec<Result<Answered<Settled>, Rejection>> {
+        self.ask_all(items).await
     }
 
     /// Answers how long the lease still lasts.
-    pub async fn progress(&self, progress: Progressing) -> Result<u64, Rejection> {
-        let command = Command::Progress(command::Progress {
-            id: progress.id,
-            fence: progress.fence,
-            percent: progress.percent,
-            message: progress.message,
-            checkpoint: progress.checkpoint,
-            renew_ms: progress.renew_ms,
-        });
-        let reply = self.one(command, progress.request_id, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Progressed { expires_in_ms } => expires_in_ms)
+    pub async fn progress(&self, progress: Progressing) -> Result<Answered<u64>, Rejection> {
+        self.ask(progress).await
     }
 
     /// Answers until when it waits.
-    pub async fn delay(&self, delaying: Delaying) -> Result<Time, Rejection> {
-        let command = Command::Delay(command::Delay {
-            id: delaying.id,
-            fence: delaying.fence,
-            until: delaying.until,
-            checkpoint: delaying.checkpoint,
-        });
-        let reply = self.one(command, delaying.request_id, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Delayed { until_at, .. } => until_at)
+    pub async fn delay(&self, delaying: Delaying) -> Result<Answered<Time>, Rejection> {
+        self.ask(delaying).await
     }
 
-    pub async fn wait_children(&self, waiting: Waiting) -> Result<Children, Rejection> {
-        let command = Command::WaitChildren(command::WaitChildren {
-            id: waiting.id,
-            fence: waiting.fence,
-            children: waiting.children,
-            rule: waiting.rule,
-            timeout_ms: waiting.timeout_ms,
-            checkpoint: waiting.checkpoint,
-        });
-        let reply = self.one(command, waiting.request_id, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Children(children) => children)
+    pub async fn wait_children(&self, waiting: Waiting) -> Result<Answered<Children>, Rejection> {
+        self.ask(waiting).await
     }
 
     /// Notices for one worker process: cancels and lost leases, as they are committed on this node. They are hints: a
@@ -366,108 +373,59 @@ impl Client {
 
     // Steering.
 
-    pub async fn cancel(&self, cancellation: Cancellation) -> Result<Cancelled, Rejection> {
-        only(self.cancel_batch(vec![cancellation]).await)
+    pub async fn cancel(&self, cancellation: Cancellation) -> Result<Answered<Cancelled>, Rejection> {
+        self.ask(cancellation).await
     }
 
-    pub async fn cancel_batch(&self, cancellations: Vec<Cancellation>) -> Vec<Result<Cancelled, Rejection>> {
-        let calls = cancellations.into_iter().map(|item| {
-            let command = Command::Cancel(command::Cancel {
-                id: item.id,
-                fence: item.fence,
-                reason: item.reason,
-                mode: item.mode,
-                cascade: item.cascade,
-            });
-            Ok(self.call(command, item.request_id))
-        });
-        let replies = self.run(calls.collect(), 0, Urgency::Urgent).await;
-        replies.into_iter().map(|reply| expect_reply!(reply, Reply::Cancelled(cancelled) => cancelled)).collect()
+    pub async fn cancel_batch(&self, cancellations: Vec<Cancellation>) -> Vec<Result<Answered<Cancelled>, Rejection>> {
+        self.ask_all(cancellations).await
     }
 
     /// Moves the start of a delayed execution; answers the old and the new time.
-    pub async fn reschedule(&self, id: ExecutionId, start: When) -> Result<(Time, Time), Rejection> {
-        let reply = self.one(Command::Reschedule(command::Reschedule { id, start }), None, Urgency::Normal).await;
-        expect_reply!(reply, Reply::Rescheduled { old, new } => (old, new))
+    pub async fn reschedule(&self, rescheduling: Rescheduling) -> Result<Answered<(Time, Time)>, Rejection> {
+        self.ask(rescheduling).await
     }
 
     /// Answers the priority it had.
-    pub async fn change_priority(&self, id: ExecutionId, priority: u32) -> Result<u32, Rejection> {
-        let command = Command::ChangePriority(command::ChangePriority { id, priority });
-        let reply = self.one(command, None, Urgency::Normal).await;
-        expect_reply!(reply, Reply::PriorityChanged { old, .. } => old)
+    pub async fn change_priority(&self, prioritising: Prioritising) -> Result<Answered<u32>, Rejection> {
+        self.ask(prioritising).await
     }
 
     /// Answers all tags it has afterwards.
-    pub async fn set_tags(&self, tagging: Tagging) -> Result<Arc<BTreeMap<Text, Text>>, Rejection> {
-        let command = Command::SetTags(command::SetTags {
-            id: tagging.id,
-            fence: None,
-            set: tagging.set,
-            remove: tagging.remove,
-        });
-        let reply = self.one(command, tagging.request_id, Urgency::Normal).await;
-        expect_reply!(reply, Reply::Tags(tags) => tags)
+    pub async fn set_tags(&self, tagging: Tagging) -> Result<Answered<Arc<BTreeMap<Text, Text>>>, Rejection> {
+        self.ask(tagging).await
     }
 
     /// Takes the lease away; answers the epoch that ended.
-    pub async fn revoke(&self, id: ExecutionId, reason: impl Into<Text>, hold: bool) -> Result<u64, Rejection> {
-        let command = command::Revoke { id, expected_epoch: None, reason: reason.into(), hold };
-        let reply = self.one(Command::Revoke(command), None, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Revoked { epoch, .. } => epoch)
+    pub async fn revoke(&self, revoking: Revoking) -> Result<Answered<u64>, Rejection> {
+        self.ask(revoking).await
     }
 
     /// Keeps it from running; false if it was held already.
-    pub async fn hold(&self, id: ExecutionId, reason: impl Into<Text>, revoke: bool) -> Result<bool, Rejection> {
-        let command = Command::Hold(command::Hold { id, reason: reason.into(), revoke });
-        let reply = self.one(command, None, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Held { changed } => changed)
+    pub async fn hold(&self, holding: Holding) -> Result<Answered<bool>, Rejection> {
+        self.ask(holding).await
     }
 
-    pub async fn release(&self, id: ExecutionId) -> Result<PublicState, Rejection> {
-        let reply = self.one(Command::Release(command::Release { id }), None, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Released { public_state, .. } => public_state)
+    pub async fn release(&self, releasing: impl Into<Releasing>) -> Result<Answered<PublicState>, Rejection> {
+        self.ask(releasing.into()).await
     }
 
-    pub async fn force_complete(
-        &self,
-        id: ExecutionId,
-        result: Option<Bytes>,
-        reason: impl Into<Text>,
-    ) -> Result<Outcome, Rejection> {
-        let command = command::ForceComplete { id, result, content_type: None, reason: reason.into() };
-        let reply = self.one(Command::ForceComplete(command), None, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Forced { outcome } => outcome)
+    pub async fn force_complete(&self, forcing: ForceCompleting) -> Result<Answered<Outcome>, Rejection> {
+        self.ask(forcing).await
     }
 
-    pub async fn force_fail(
-        &self,
-        id: ExecutionId,
-        message: impl Into<Text>,
-        reason: impl Into<Text>,
-    ) -> Result<Outcome, Rejection> {
-        let command = command::ForceFail { id, message: message.into(), reason: reason.into() };
-        let reply = self.one(Command::ForceFail(command), None, Urgency::Urgent).await;
-        expect_reply!(reply, Reply::Forced { outcome } => outcome)
+    pub async fn force_fail(&self, forcing: ForceFailing) -> Result<Answered<Outcome>, Rejection> {
+        self.ask(forcing).await
     }
 
     /// Removes an ended execution now, whatever its retention says.
-    pub async fn purge(&self, id: ExecutionId) -> Result<(), Rejection> {
-        let reply = self.one(Command::Purge(command::Purge { id }), None, Urgency::Normal).await;
-        expect_reply!(reply, Reply::Purged => ())
+    pub async fn purge(&self, purging: impl Into<Purging>) -> Result<Answered<()>, Rejection> {
+        self.ask(purging.into()).await
     }
 
     /// Opens an ended execution again; answers its state and how often it was replayed.
-    pub async fn replay(&self, replaying: Replaying) -> Result<(PublicState, u32), Rejection> {
-        let command = Command::Replay(command::Replay {
-            id: replaying.id,
-            reason: replaying.reason,
-            deadline: replaying.deadline,
-            delay_ms: replaying.delay_ms,
-            priority: replaying.priority,
-        });
-        let reply = self.one(command, replaying.request_id, Urgency::Normal).await;
-        expect_reply!(reply, Reply::Replayed { public_state, replays } => (public_state, replays))
+    pub async fn replay(&self, replaying: Replaying) -> Result<Answered<(PublicState, u32)>, Rejection> {
+        self.ask(replaying).await
     }
 
     // Reading.
@@ -479,6 +437,53 @@ impl Client {
     /// The outcome and result; waits up to `wait_ms` for the end.
     pub async fn result(&self, id: ExecutionId, wait_ms: u64) -> Result<ResultView, Rejection> {
         reads::result(&self.shared, &self.principal, id, wait_ms).await
+    }
+
+    /// Waits up to `wait_ms` until it has ended, or is in the state `until`, and answers how it stands then.
+    pub async fn wait(
+        &self,
+        id: ExecutionId,
+        until: Option<PublicState>,
+        wait_ms: u64,
+    ) -> Result<ExecutionView, Rejection> {
+        reads::wait(&self.shared, &self.principal, id, until, wait_ms).await
+    }
+
+    /// One attempt, with result and failure detail.
+    pub async fn attempt(&self, id: ExecutionId, index: u32) -> Result<Attempt, Rejection> {
+        reads::attempt(&self.shared, &self.principal, id, index).await
+    }
+
+    /// The recorded steps of the current run after the one with the number `after`, in their order.
+    pub async fn steps(&self, id: ExecutionId, after: Option<u32>, limit: usize) -> Result<StepPage, Rejection> {
+        reads::steps(&self.shared, &self.principal, id, None, after, limit).await
+    }
+
+    /// The same for the holder of the lease: refused once it is not.
+    pub async fn held_steps(
+        &self,
+        id: ExecutionId,
+        fence: Fence,
+        after: Option<u32>,
+        limit: usize,
+    ) -> Result<StepPage, Rejection> {
+        self.principal.scopes.need(command::Scopes::WORK, "work")?;
+        reads::steps(&self.shared, &self.principal, id, Some(fence), after, limit).await
+    }
+
+    /// What is recorded under a name.
+    pub async fn step(&self, id: ExecutionId, name: &str) -> Result<StepValue, Rejection> {
+        reads::step(&self.shared, &self.principal, id, name).await
+    }
+
+    /// The children it has spawned, in the order of their ids, which is that of their making.
+    pub async fn children(
+        &self,
+        id: ExecutionId,
+        cursor: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<ChildPage, Rejection> {
+        reads::children(&self.shared, &self.principal, id, cursor, limit).await
     }
 
     /// All attempts in order, the open one last, with results and failure details.
@@ -508,11 +513,26 @@ impl Client {
     // Sending.
 
     fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
-        Call { principal: self.principal.clone(), request_id, command }
+        Call { principal: self.principal.clone(), request_id, expected_revision: None, command }
     }
 
-    async fn one(&self, command: Command, request_id: Option<Bytes>, urgency: Urgency) -> Answer {
-        only(self.run(vec![Ok(self.call(command, request_id))], 0, urgency).await)
+    async fn ask<A: Ask>(&self, request: A) -> Result<Answered<A::Answer>, Rejection> {
+        only(self.ask_all(vec![request]).await)
+    }
+
+    /// Items are independent: one that is refused never fails another. Answers are in order.
+    async fn ask_all<A: Ask>(&self, requests: Vec<A>) -> Vec<Result<Answered<A::Answer>, Rejection>> {
+        let bytes = requests.iter().map(Ask::bytes).sum();
+        let calls = requests.into_iter().map(|request| {
+            let Asked { command, request_id, expected_revision } = request.asked(self.shared.runtime.random());
+            Ok(Call { expected_revision, ..self.call(command, request_id) })
+        });
+        let replies = self.run(calls.collect(), bytes, A::URGENCY).await;
+        replies.into_iter().map(|reply| answered(reply, A::answer)).collect()
+    }
+
+    async fn one(&self, call: Call, urgency: Urgency) -> Answer {
+        only(self.run(vec![Ok(call)], 0, urgency).await)
     }
 
     async fn run(&self, calls: Vec<Result<Call, Rejection>>, bytes: usize, urgency: Urgency) -> Vec<Answer> {
@@ -533,6 +553,23 @@ impl Client {
 pub(crate) enum Urgency {
     Urgent,
     Normal,
+}
+
+/// The keys of some items name one partition, those of others another.
+const APART: Rejection = Rejection::invalid("items", "cannot be done as one: their keys or parents are kept apart");
+
+fn at_item(index: usize, rejection: Rejection) -> Rejection {
+    Rejection::AtItem { index: index as u32, rejection: Box::new(rejection) }
+}
+
+/// Takes the answer out of a reply. The core answers each command with its own kind of reply.
+fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
+    let Applied { reply, repeated } = answer?;
+    take(reply).map(|value| Answered { value, repeated }).map_err(unexpected)
+}
+
+fn unexpected(reply: Reply) -> Rejection {
+    Rejection::internal(format!("unexpected reply {reply:?}"))
 }
 
 fn only<T>(mut answers: Vec<Result<T, Rejection>>) -> Result<T, Rejection> {

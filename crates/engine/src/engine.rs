@@ -219,6 +219,7 @@ fn check_limits(config: &Config) -> Result<(), OpenError> {
     check("input_max", limits.input_max, INPUT_CEILING)?;
     check("result_max", limits.result_max, RESULT_CEILING)?;
     check("checkpoint_max", limits.checkpoint_max, CHECKPOINT_CEILING)?;
+    check("step_max", limits.step_max, STEP_CEILING)?;
     check("request_ttl_ms", limits.request_ttl_ms as usize, REQUEST_TTL_CEILING_MS as usize)
 }
 

@@ -1,4 +1,4 @@
-//! What a commit is told to inside the node: callers that wait for an end, workers that hold a lease, the scanner
+//! What a commit is told to inside the node: callers that wait for a change, workers that hold a lease, the scanner
 //! runner. Everything here is a hint from memory; nothing depends on its arrival.
 
 use crate::request::ClaimSpec;
@@ -45,9 +45,16 @@ pub struct Hub {
 
 type Subscribers = BTreeMap<(Text, Text), mpsc::UnboundedSender<Notice>>;
 
+/// A caller that waits for something to happen to an execution.
+struct Wait {
+    /// For its end, and for nothing less.
+    end: bool,
+    tell: oneshot::Sender<()>,
+}
+
 #[derive(Default)]
 struct State {
-    ends: BTreeMap<ExecutionId, Vec<oneshot::Sender<()>>>,
+    waits: BTreeMap<ExecutionId, Vec<Wait>>,
     notices: Subscribers,
     hints: BTreeMap<(Timer, PartitionId), Time>,
     /// When the due index should be looked at, on the node's clock.
@@ -63,34 +70,50 @@ impl Hub {
 
     /// Resolves when the execution ends on this node, or never.
     pub fn end_of(&self, id: ExecutionId) -> oneshot::Receiver<()> {
+        self.wait(id, true)
+    }
+
+    /// Resolves when the execution changes on this node, or never.
+    pub fn change_of(&self, id: ExecutionId) -> oneshot::Receiver<()> {
+        self.wait(id, false)
+    }
+
+    fn wait(&self, id: ExecutionId, end: bool) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         let mut state = self.lock();
-        let waiting = state.ends.entry(id).or_default();
-        waiting.retain(|other| !other.is_closed());
-        waiting.push(tell);
+        let waiting = state.waits.entry(id).or_default();
+        waiting.retain(|other| !other.tell.is_closed());
+        waiting.push(Wait { end, tell });
         told
     }
 
-    /// True if anybody waits for an end or a notice: then commits are worth telling.
+    /// True if anybody waits for a change or a notice: then commits are worth telling.
     pub fn is_listened_to(&self) -> bool {
         let state = self.lock();
-        !state.ends.is_empty() || !state.notices.is_empty()
+        !state.waits.is_empty() || !state.notices.is_empty()
     }
 
-    pub fn ended(&self, id: ExecutionId) {
-        for tell in self.lock().ends.remove(&id).into_iter().flatten() {
+    /// The execution has changed, and perhaps ended.
+    pub fn changed(&self, id: ExecutionId, ended: bool) {
+        let mut state = self.lock();
+        let Some(waiting) = state.waits.remove(&id) else { return };
+        let (told, rest): (Vec<Wait>, Vec<Wait>) = waiting.into_iter().partition(|wait| ended || !wait.end);
+        if !rest.is_empty() {
+            state.waits.insert(id, rest);
+        }
+        for wait in told {
             // The caller may have stopped waiting.
-            let _ = tell.send(());
+            let _ = wait.tell.send(());
         }
     }
 
     /// Drops the entry of a caller that stopped waiting.
-    pub fn forget_end(&self, id: ExecutionId) {
+    pub fn forget_wait(&self, id: ExecutionId) {
         let mut state = self.lock();
-        if let Some(waiting) = state.ends.get_mut(&id) {
-            waiting.retain(|other| !other.is_closed());
+        if let Some(waiting) = state.waits.get_mut(&id) {
+            waiting.retain(|other| !other.tell.is_closed());
             if waiting.is_empty() {
-                state.ends.remove(&id);
+                state.waits.remove(&id);
             }
         }
     }

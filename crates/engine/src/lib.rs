@@ -46,16 +46,19 @@ pub mod runtime;
 pub mod scanner;
 mod stats;
 mod store;
+mod verb;
 
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
 pub use explain::{Explanation, Obstacle};
 pub use hub::Notice;
-pub use reads::{Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView};
+pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
-    Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, LaneMode, LaneWish, Progressing, Renewal,
-    Replaying, Submission, Tagging, Waiting,
+    Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,
+    LaneWish, Prioritising, Progressing, Purging, Recording, Releasing, Renewal, Replaying, Rescheduling, Revoking,
+    Submission, Tagging, Waiting,
 };
 pub use runtime::{Runtime, TokioRuntime};
 pub use stats::Stats;
+pub use verb::{Answered, Settle, Settled};

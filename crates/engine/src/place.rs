@@ -14,14 +14,21 @@ pub fn of_submission(
     submission: &Submission,
     otherwise: PartitionId,
 ) -> Result<PartitionId, Rejection> {
+    let by_request = || submission.request_id.as_ref().map(|id| of_key(shared, namespace, id));
+    Ok(of_keys(shared, namespace, submission)?.or_else(by_request).unwrap_or(otherwise))
+}
+
+/// The partition that the parent or a key of a submission names.
+pub fn of_keys(shared: &Shared, namespace: &str, submission: &Submission) -> Result<Option<PartitionId>, Rejection> {
     if let Some((parent, _)) = submission.parent {
-        return of_id(shared, parent);
+        return of_id(shared, parent).map(Some);
     }
-    let key = [&submission.idempotency_key, &submission.concurrency_key, &submission.request_id];
-    Ok(match key.into_iter().flatten().next() {
-        Some(key) => PartitionId((digest::place(namespace, key) % shared.partitions.len() as u64) as u16),
-        None => otherwise,
-    })
+    let key = submission.idempotency_key.as_ref().or(submission.concurrency_key.as_ref());
+    Ok(key.map(|key| of_key(shared, namespace, key)))
+}
+
+pub fn of_key(shared: &Shared, namespace: &str, key: &[u8]) -> PartitionId {
+    PartitionId((digest::place(namespace, key) % shared.partitions.len() as u64) as u16)
 }
 
 pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection> {
@@ -36,9 +43,14 @@ pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection>
 pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
     let id = match &call.command {
         Command::Submit(submit) => submit.id.expect("place: the engine has minted an id"),
+        Command::SubmitAll(all) => match all.items.first() {
+            Some(first) => first.id.expect("place: the engine has minted an id"),
+            None => return Err(Rejection::invalid("items", "is empty")),
+        },
         Command::Claim(claim) => claim.id,
         Command::Renew(renew) => renew.id,
         Command::Progress(progress) => progress.id,
+        Command::RecordSteps(record) => record.id,
         Command::Complete(complete) => complete.id,
         Command::Fail(fail) => fail.id,
         Command::Delay(delay) => delay.id,

@@ -6,16 +6,21 @@ use crate::runtime;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::command::Principal;
+use weft_core::command::{Fence, Principal};
 use weft_core::derive::{Dimensions, dimensions};
 use weft_core::error::Rejection;
+use weft_core::execution::check;
 use weft_core::limits;
 use weft_core::record::attempt::{AttemptState, Failure};
+use weft_core::record::dedup::What;
 use weft_core::record::execution::{Outcome, PublicState, Reason, State};
-use weft_core::record::{Attempt, Execution, Key, Record};
-use weft_core::schema::{IndexId, PartMask, Value, attempt as attempt_schema, execution as schema};
+use weft_core::record::{Attempt, Execution, Key, Record, Step};
+use weft_core::reply::StepValue;
+use weft_core::schema::{
+    IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, step as step_schema,
+};
 use weft_core::text::Text;
-use weft_core::{ExecutionId, PartitionId, Time};
+use weft_core::{CommitId, ExecutionId, PartitionId, Time};
 use weft_store::{Entry, Found, Place, Range, Scan, Target};
 
 /// An execution with everything derived from it.
@@ -26,6 +31,24 @@ pub struct ExecutionView {
     pub dimensions: Dimensions,
     /// Of the last attempt that failed, if the last one did.
     pub last_failure: Option<Failure>,
+    /// Another one after every change.
+    pub revision: CommitId,
+}
+
+/// Recorded steps of one execution.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StepPage {
+    pub steps: Vec<StepValue>,
+    /// There are more after the last of these.
+    pub more: bool,
+}
+
+/// Children of one execution.
+#[derive(Clone, Debug, Default)]
+pub struct ChildPage {
+    pub children: Vec<Execution>,
+    /// The last of these, if there are more.
+    pub next_cursor: Option<ExecutionId>,
 }
 
 /// How an execution ended.
@@ -66,6 +89,9 @@ pub struct ListFilter {
     pub created_from: Option<Time>,
     pub created_until: Option<Time>,
     pub updated_since: Option<Time>,
+    /// Ended in this time, both ends included; what has not ended is not meant.
+    pub finished_from: Option<Time>,
+    pub finished_until: Option<Time>,
     /// Oldest first instead of newest first.
     pub ascending: bool,
     pub limit: Option<usize>,
@@ -86,10 +112,17 @@ pub type Counts = BTreeMap<(Text, Text, PublicState), u64>;
 /// Records one page may look at.
 const LOOK_PER_PAGE: usize = 4000;
 const COUNT_PAGE: usize = 1000;
+/// Bytes of steps in one page; a single step may have more.
+const STEP_PAGE_BYTES: usize = 4 << 20;
 const RECHECK_MS: u64 = 1_000;
 
 pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<ExecutionView, Rejection> {
-    let execution = load(shared, who, id, PartMask::ALL).await?;
+    let (execution, revision) = load_revised(shared, who, id, PartMask::ALL).await?;
+    view(shared, execution, revision).await
+}
+
+async fn view(shared: &Shared, execution: Execution, revision: CommitId) -> Result<ExecutionView, Rejection> {
+    let id = execution.id;
     let last = execution.hot.attempts.checked_sub(1).filter(|_| execution.hot.open.is_none());
     let last_failure = match last {
         Some(index) => load_attempt(shared, id, index, PartMask::NONE).await?.and_then(|attempt| attempt.failure),
@@ -100,15 +133,27 @@ pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Ex
         dimensions: dimensions(&execution, shared.now()),
         last_failure,
         execution,
+        revision,
     })
 }
 
 /// The execution, if it is one of the principal's namespace: any other reads like an unknown one.
 pub async fn load(shared: &Shared, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Rejection> {
+    load_revised(shared, who, id, parts).await.map(|(execution, _)| execution)
+}
+
+async fn load_revised(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    parts: PartMask,
+) -> Result<(Execution, CommitId), Rejection> {
     place::of_id(shared, id)?;
-    let parts = parts.with(schema::LIGHT);
-    match read_one(shared, Key::Execution(id), parts).await? {
-        Some(Record::Execution(execution)) if execution.spec.namespace == who.namespace => Ok(*execution),
+    let (key, parts) = (Key::Execution(id), parts.with(schema::LIGHT));
+    let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
+    let Some(found) = read.found.into_iter().next().flatten() else { return Err(Rejection::ExecutionNotFound) };
+    match decode(key, &found, parts)? {
+        Record::Execution(execution) if execution.spec.namespace == who.namespace => Ok((*execution, found.revision)),
         _ => Err(Rejection::ExecutionNotFound),
     }
 }
@@ -154,7 +199,7 @@ pub async fn result(shared: &Shared, who: &Principal, id: ExecutionId, wait_ms: 
         let open = matches!(&execution, Ok(execution) if !execution.is_done());
         if !open || left == 0 {
             drop(ended);
-            shared.hub.forget_end(id);
+            shared.hub.forget_wait(id);
             return ended_as(shared, execution?).await;
         }
         // Another node may end it: then the next look finds out.
@@ -194,6 +239,150 @@ async fn ended_as(shared: &Shared, execution: Execution) -> Result<ResultView, R
         }
     }
     Ok(view)
+}
+
+/// Answers when the execution has ended, is in the state `until`, or the time is up.
+pub async fn wait(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    until: Option<PublicState>,
+    wait_ms: u64,
+) -> Result<ExecutionView, Rejection> {
+    weft_core::text::check_range("wait_ms", wait_ms, 0, limits::CLAIM_WAIT_MAX_MS)?;
+    let deadline = shared.runtime.clock() + wait_ms;
+    loop {
+        // Listened for before the read, so that a change between the two is not missed.
+        let changed = shared.hub.change_of(id);
+        let loaded = load_revised(shared, who, id, PartMask::ALL).await;
+        let left = deadline.since(shared.runtime.clock());
+        let waits = |execution: &Execution| !execution.is_done() && until != Some(execution.public_state());
+        let waits = matches!(&loaded, Ok((execution, _)) if waits(execution));
+        if !waits || left == 0 {
+            drop(changed);
+            shared.hub.forget_wait(id);
+            let (execution, revision) = loaded?;
+            return view(shared, execution, revision).await;
+        }
+        // Another node may change it: then the next look finds out.
+        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), changed).await;
+    }
+}
+
+pub async fn attempt(shared: &Shared, who: &Principal, id: ExecutionId, index: u32) -> Result<Attempt, Rejection> {
+    let execution = load(shared, who, id, PartMask::NONE).await?;
+    if let Some(mut open) = execution.hot.open.filter(|open| open.index == index) {
+        open.seal();
+        return Ok(open);
+    }
+    let found =
+        if index < execution.hot.attempts { load_attempt(shared, id, index, PartMask::ALL).await? } else { None };
+    found.ok_or(Rejection::AttemptNotFound)
+}
+
+/// The steps of the current run in their order. With a fence only for its holder.
+pub async fn steps(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    fence: Option<Fence>,
+    after: Option<u32>,
+    limit: usize,
+) -> Result<StepPage, Rejection> {
+    weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    let execution = load(shared, who, id, PartMask::NONE).await?;
+    if let Some(fence) = fence {
+        check::holder(&execution, fence, shared.now())?;
+    }
+    let steps = execution.hot.steps;
+    let from = after.map_or(steps.from, |after| after.saturating_add(1).max(steps.from));
+    let end = steps.next.min(from.saturating_add(limit as u32)).max(from);
+    let sizes = read_steps(shared, id, from..end, step_schema::LIGHT).await?;
+    // Sizes first: a page that is long enough has no more, however small its steps were thought to be.
+    let mut bytes = 0;
+    let fitting = sizes.iter().take_while(|step| {
+        let first = bytes == 0;
+        bytes += step.body.bytes as usize;
+        first || bytes <= STEP_PAGE_BYTES
+    });
+    let end = from + fitting.count() as u32;
+    let found = read_steps(shared, id, from..end, PartMask::ALL).await?;
+    Ok(StepPage { steps: found.iter().map(StepValue::of).collect(), more: end < steps.next })
+}
+
+/// A purge may take them away in between: what is not there any more is left out.
+async fn read_steps(
+    shared: &Shared,
+    id: ExecutionId,
+    numbers: std::ops::Range<u32>,
+    parts: PartMask,
+) -> Result<Vec<Step>, Rejection> {
+    let keys: Vec<(Key, PartMask)> = numbers.map(|number| (Key::Step(id, number), parts)).collect();
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = shared.store.read(id.partition(), keys.clone()).await.map_err(unavailable)?;
+    let mut steps = Vec::with_capacity(keys.len());
+    for ((key, parts), found) in keys.into_iter().zip(read.found) {
+        if let Some(found) = found
+            && let Record::Step(step) = decode(key, &found, parts)?
+        {
+            steps.push(*step);
+        }
+    }
+    Ok(steps)
+}
+
+pub async fn step(shared: &Shared, who: &Principal, id: ExecutionId, name: &str) -> Result<StepValue, Rejection> {
+    let execution = load(shared, who, id, PartMask::NONE).await?;
+    let key = Step::name_key(id, execution.hot.steps.from, name);
+    let number = match read_one(shared, key, PartMask::ALL).await? {
+        Some(Record::Dedup(dedup)) => match dedup.body.what {
+            What::Step { number } => number,
+            What::Request { .. } | What::Key { .. } => return Err(Rejection::StepNotFound),
+        },
+        _ => return Err(Rejection::StepNotFound),
+    };
+    let found = read_steps(shared, id, number..number + 1, PartMask::ALL).await?;
+    found.first().map(StepValue::of).ok_or(Rejection::StepNotFound)
+}
+
+/// The children of an execution after `cursor`, which live where it does.
+pub async fn children(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    cursor: Option<ExecutionId>,
+    limit: usize,
+) -> Result<ChildPage, Rejection> {
+    weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    load(shared, who, id, PartMask::NONE).await?;
+    let prefix = vec![Value::bytes(id.uuid().as_bytes())];
+    let after = cursor.map(|child| Place {
+        columns: prefix.clone(),
+        key: Bytes::copy_from_slice(Key::Execution(child).to_bytes().as_slice()),
+    });
+    let scan = Scan {
+        target: Target::Index(IndexId::Children),
+        ranges: vec![Range { prefix, after, until: None }],
+        limit,
+        descending: false,
+        parts: Some(schema::LIGHT),
+    };
+    let pages = shared.store.scan(Some(id.partition()), scan).await.map_err(unavailable)?;
+    let mut page = ChildPage::default();
+    for found in pages {
+        for entry in &found.entries {
+            let (Some(record), Some(key)) = (&entry.found, entry.key()) else { continue };
+            let Record::Execution(child) = decode(key, record, schema::LIGHT)? else { continue };
+            page.next_cursor = Some(child.id);
+            page.children.push(*child);
+        }
+        if !found.more {
+            page.next_cursor = None;
+        }
+    }
+    Ok(page)
 }
 
 pub async fn attempts(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Vec<Attempt>, Rejection> {
@@ -403,6 +592,10 @@ async fn walk(
 
 fn matches(filter: &ListFilter, execution: &Execution) -> bool {
     let (spec, hot) = (&execution.spec, &execution.hot);
+    let finished_at = match &hot.state {
+        State::Done { at, .. } => Some(*at),
+        _ => None,
+    };
     let wants = |wanted: &Option<Text>, got: Option<&Text>| wanted.as_ref().is_none_or(|text| got == Some(text));
     (filter.states.is_empty() || filter.states.contains(&execution.public_state()))
         && wants(&filter.lane, Some(&spec.lane))
@@ -414,6 +607,8 @@ fn matches(filter: &ListFilter, execution: &Execution) -> bool {
         && filter.created_from.is_none_or(|from| hot.created_at >= from)
         && filter.created_until.is_none_or(|until| hot.created_at <= until)
         && filter.updated_since.is_none_or(|since| hot.updated_at >= since)
+        && filter.finished_from.is_none_or(|from| finished_at.is_some_and(|at| at >= from))
+        && filter.finished_until.is_none_or(|until| finished_at.is_some_and(|at| at <= until))
 }
 
 pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) -> Result<Counts, Rejection> {

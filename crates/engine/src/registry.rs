@@ -68,7 +68,12 @@ pub(crate) async fn beat(shared: &Shared, started_at: Time, which: Beat) {
         claimed: shared.membership.mine().iter().map(|partition| partition.0).collect(),
         seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
     };
-    let call = Call { principal: Principal::engine(), request_id: None, command: Command::Heartbeat(heartbeat) };
+    let call = Call {
+        principal: Principal::engine(),
+        request_id: None,
+        expected_revision: None,
+        command: Command::Heartbeat(heartbeat),
+    };
     if let Some(Err(rejection)) = shared.run(vec![Ok(call)], Urgency::Urgent).await.pop() {
         tracing::warn!(%rejection, "the heartbeat was not taken");
     }

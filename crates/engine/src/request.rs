@@ -4,13 +4,13 @@ use crate::partition::LaneKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::command::{self, CancelMode, ChildrenRule, DeadlineWish, Fence, RetryWish, When};
+use weft_core::command::{self, CancelMode, ChildrenRule, DeadlineWish, Fence, RetryWish, Step, Steps, When};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::execution::Policy;
 use weft_core::reply::Claimed;
 use weft_core::text::{self, Capabilities, Text};
-use weft_core::{ExecutionId, Time};
+use weft_core::{CommitId, ExecutionId, LeaseId, Time};
 
 /// An execution to be. Everything but the kind has a default.
 #[derive(Clone, Debug)]
@@ -171,6 +171,8 @@ pub struct Claim {
     /// The pool of workers, and this process of it.
     pub worker: Text,
     pub instance: Text,
+    /// Take this one, whatever its lane and its place in the queue, or be refused. Such a claim does not wait.
+    pub execution: Option<ExecutionId>,
     pub lanes: Vec<LaneWish>,
     pub lane_mode: LaneMode,
     /// `None`: any kind.
@@ -202,6 +204,7 @@ impl Claim {
         Self {
             worker: worker.into(),
             instance: instance.into(),
+            execution: None,
             lanes: Vec::new(),
             lane_mode: LaneMode::Weighted,
             kinds: None,
@@ -212,6 +215,12 @@ impl Claim {
             max_bytes: limits::CLAIM_BYTES_DEFAULT,
             request_id: None,
         }
+    }
+
+    /// This execution and no other.
+    pub fn execution(mut self, id: ExecutionId) -> Self {
+        self.execution = Some(id);
+        self
     }
 
     /// Adds a lane; without any the lane `default` is asked.
@@ -265,6 +274,9 @@ impl Claim {
         text::check_range("max", self.max as u64, 1, limits::CLAIM_MAX as u64)?;
         text::check_range("wait_ms", self.wait_ms, 0, limits::CLAIM_WAIT_MAX_MS)?;
         text::check_range("lease_ms", self.lease_ms, limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)?;
+        if self.execution.is_some() && self.wait_ms > 0 {
+            return Err(Rejection::invalid("wait_ms", "is given, but a claim of one execution does not wait"));
+        }
         if self.lanes.len() > limits::CLAIM_LANES_MAX {
             return Err(Rejection::invalid("lanes", "has more than 64 entries"));
         }
@@ -293,6 +305,8 @@ pub struct ClaimReply {
     pub more: bool,
     /// The node is shutting down; claim elsewhere.
     pub draining: bool,
+    /// These are the leases that an earlier call with the same request id took.
+    pub repeated: bool,
 }
 
 impl ClaimReply {
@@ -301,6 +315,7 @@ impl ClaimReply {
         self.executions.extend(other.executions);
         self.more |= other.more;
         self.draining |= other.draining;
+        self.repeated |= other.repeated;
     }
 }
 
@@ -335,12 +350,73 @@ macro_rules! fenced {
 
 fenced!(
     /// Keeps a lease.
-    Renewal { lease_ms: Option<u64> = None }
+    Renewal {
+        lease_ms: Option<u64> = None,
+        percent: Option<u8> = None,
+        message: Option<Text> = None,
+        checkpoint: Option<Bytes> = None,
+        steps: Vec<Step> = Vec::new(),
+    }
 );
+
+impl Renewal {
+    pub fn lease_ms(mut self, ms: u64) -> Self {
+        self.lease_ms = Some(ms);
+        self
+    }
+
+    pub fn percent(mut self, percent: u8) -> Self {
+        self.percent = Some(percent);
+        self
+    }
+
+    pub fn message(mut self, message: impl Into<Text>) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
+    pub fn checkpoint(mut self, checkpoint: impl Into<Bytes>) -> Self {
+        self.checkpoint = Some(checkpoint.into());
+        self
+    }
+}
+
+fenced!(
+    /// Records results of parts of the work. The first of a name stays; a repeat is answered with it.
+    Recording { steps: Vec<Step> = Vec::new() }
+);
+
+/// Adds `step` and `typed_step` to the requests that carry steps.
+macro_rules! carries_steps {
+    ($($name:ident),+) => {
+        $(
+            impl $name {
+                /// Records a result of a part of the work under a name, in the same commit.
+                pub fn step(mut self, name: impl Into<Text>, bytes: impl Into<Bytes>) -> Self {
+                    self.steps.push(Step { name: name.into(), bytes: bytes.into(), content_type: None });
+                    self
+                }
+
+                pub fn typed_step(
+                    mut self,
+                    name: impl Into<Text>,
+                    bytes: impl Into<Bytes>,
+                    content_type: impl Into<Text>,
+                ) -> Self {
+                    let content_type = Some(content_type.into());
+                    self.steps.push(Step { name: name.into(), bytes: bytes.into(), content_type });
+                    self
+                }
+            }
+        )+
+    };
+}
+
+carries_steps!(Renewal, Recording, Completion, Failing, Delaying);
 
 fenced!(
     /// The work is done.
-    Completion { result: Option<Bytes> = None, content_type: Option<Text> = None }
+    Completion { result: Option<Bytes> = None, content_type: Option<Text> = None, steps: Vec<Step> = Vec::new() }
 );
 
 impl Completion {
@@ -362,6 +438,7 @@ fenced!(
         message: Text = "".into(),
         detail: Option<Bytes> = None,
         retry: RetryWish = RetryWish::Policy,
+        steps: Vec<Step> = Vec::new(),
     }
 );
 
@@ -421,12 +498,17 @@ impl Progressing {
 
 fenced!(
     /// Hands the work back until a time; the same attempt goes on afterwards.
-    Delaying { until: When = When::InMs(0), checkpoint: Option<Bytes> = None }
+    Delaying { until: When = When::InMs(0), checkpoint: Option<Bytes> = None, steps: Vec<Step> = Vec::new() }
 );
 
 impl Delaying {
     pub fn by_ms(mut self, ms: u64) -> Self {
         self.until = When::InMs(ms);
+        self
+    }
+
+    pub fn checkpoint(mut self, checkpoint: impl Into<Bytes>) -> Self {
+        self.checkpoint = Some(checkpoint.into());
         self
     }
 }
@@ -441,22 +523,59 @@ fenced!(
     }
 );
 
-/// A cancel, by a client or operator, or by the holder with its fence.
-#[derive(Clone, Debug)]
-pub struct Cancellation {
-    pub id: ExecutionId,
-    pub fence: Option<Fence>,
-    pub reason: Text,
-    pub mode: CancelMode,
-    pub cascade: bool,
-    pub request_id: Option<Bytes>,
+/// A request about one execution by a client or operator: with an id of its own if a repeat is to be recognised, and with
+/// the revision that the caller saw if it is to count only for that.
+macro_rules! steered {
+    (
+        $(#[$doc:meta])*
+        $name:ident($($given:ident : $given_ty:ty = $arg:ty),*) { $($field:ident : $ty:ty = $default:expr),* $(,)? }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            pub id: ExecutionId,
+            $(pub $given: $given_ty,)*
+            $(pub $field: $ty,)*
+            pub request_id: Option<Bytes>,
+            pub expected_revision: Option<CommitId>,
+        }
+
+        impl $name {
+            pub fn new(id: ExecutionId, $($given: $arg),*) -> Self {
+                Self {
+                    id,
+                    $($given: $given.into(),)*
+                    $($field: $default,)*
+                    request_id: None,
+                    expected_revision: None,
+                }
+            }
+
+            /// A repeat of this call gets the same answer.
+            pub fn request_id(mut self, id: impl Into<Bytes>) -> Self {
+                self.request_id = Some(id.into());
+                self
+            }
+
+            /// Refused unless the execution is still as it was seen.
+            pub fn expected_revision(mut self, revision: CommitId) -> Self {
+                self.expected_revision = Some(revision);
+                self
+            }
+        }
+    };
 }
 
-impl Cancellation {
-    pub fn new(id: ExecutionId, reason: impl Into<Text>) -> Self {
-        Self { id, fence: None, reason: reason.into(), mode: CancelMode::Immediate, cascade: true, request_id: None }
+steered!(
+    /// A cancel, by a client or operator, or by the holder with its fence.
+    Cancellation(reason: Text = impl Into<Text>) {
+        fence: Option<Fence> = None,
+        mode: CancelMode = CancelMode::Immediate,
+        cascade: bool = true,
     }
+);
 
+impl Cancellation {
     /// Asks the worker first and ends the execution after `grace_ms`.
     pub fn graceful(mut self, grace_ms: u64) -> Self {
         self.mode = CancelMode::Graceful { grace_ms };
@@ -470,36 +589,134 @@ impl Cancellation {
     }
 }
 
-/// Changes to tags, all or nothing.
-#[derive(Clone, Debug)]
-pub struct Tagging {
-    pub id: ExecutionId,
-    pub set: BTreeMap<Text, Text>,
-    pub remove: Vec<Text>,
-    pub request_id: Option<Bytes>,
+steered!(
+    /// Moves the time that an execution waits for.
+    Rescheduling(start: When = When) {}
+);
+
+steered!(
+    /// Changes the priority; it keeps the time it became ready.
+    Prioritising(priority: u32 = u32) {}
+);
+
+steered!(
+    /// Changes to tags, all or nothing; by the holder with its fence.
+    Tagging() {
+        fence: Option<Fence> = None,
+        set: BTreeMap<Text, Text> = BTreeMap::new(),
+        remove: Vec<Text> = Vec::new(),
+    }
+);
+
+impl Tagging {
+    pub fn set(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
+        self.set.insert(key.into(), value.into());
+        self
+    }
+
+    pub fn remove(mut self, key: impl Into<Text>) -> Self {
+        self.remove.push(key.into());
+        self
+    }
+
+    /// The holder tags its own work.
+    pub fn held(mut self, work: &Claimed) -> Self {
+        self.fence = Some(fence(work));
+        self
+    }
 }
 
-/// Opens an ended execution again.
-#[derive(Clone, Debug)]
-pub struct Replaying {
-    pub id: ExecutionId,
-    pub reason: Text,
-    pub deadline: DeadlineWish,
-    pub delay_ms: Option<u64>,
-    pub priority: Option<u32>,
-    pub request_id: Option<Bytes>,
+steered!(
+    /// Takes the lease away; another attempt follows.
+    Revoking(reason: Text = impl Into<Text>) { expected_epoch: Option<u64> = None, hold: bool = false }
+);
+
+impl Revoking {
+    /// Only the lease with this epoch; a repeat is then harmless.
+    pub fn epoch(mut self, epoch: u64) -> Self {
+        self.expected_epoch = Some(epoch);
+        self
+    }
+
+    /// Keeps it from running afterwards.
+    pub fn hold(mut self) -> Self {
+        self.hold = true;
+        self
+    }
 }
+
+steered!(
+    /// Keeps an execution from running.
+    Holding(reason: Text = impl Into<Text>) { revoke: bool = false }
+);
+
+impl Holding {
+    /// Takes the lease away too, if somebody has it.
+    pub fn revoke(mut self) -> Self {
+        self.revoke = true;
+        self
+    }
+}
+
+steered!(
+    /// Lifts the operator's hold.
+    Releasing() {}
+);
+
+impl From<ExecutionId> for Releasing {
+    fn from(id: ExecutionId) -> Self {
+        Self::new(id)
+    }
+}
+
+steered!(
+    /// Ends an execution as a success.
+    ForceCompleting(reason: Text = impl Into<Text>) { result: Option<Bytes> = None, content_type: Option<Text> = None }
+);
+
+impl ForceCompleting {
+    pub fn result(mut self, result: impl Into<Bytes>) -> Self {
+        self.result = Some(result.into());
+        self
+    }
+
+    pub fn content_type(mut self, content_type: impl Into<Text>) -> Self {
+        self.content_type = Some(content_type.into());
+        self
+    }
+}
+
+steered!(
+    /// Ends an execution as failed, without any retry.
+    ForceFailing(message: Text = impl Into<Text>, reason: Text = impl Into<Text>) {}
+);
+
+steered!(
+    /// Removes an ended execution now, whatever its retention says.
+    Purging() {}
+);
+
+impl From<ExecutionId> for Purging {
+    fn from(id: ExecutionId) -> Self {
+        Self::new(id)
+    }
+}
+
+steered!(
+    /// Opens an ended execution again.
+    Replaying(reason: Text = impl Into<Text>) {
+        deadline: DeadlineWish = DeadlineWish::Keep,
+        delay_ms: Option<u64> = None,
+        priority: Option<u32> = None,
+        steps: Steps = Steps::Clear,
+    }
+);
 
 impl Replaying {
-    pub fn new(id: ExecutionId, reason: impl Into<Text>) -> Self {
-        Self {
-            id,
-            reason: reason.into(),
-            deadline: DeadlineWish::Keep,
-            delay_ms: None,
-            priority: None,
-            request_id: None,
-        }
+    /// Goes on after the last recorded step instead of from the beginning.
+    pub fn keep_steps(mut self) -> Self {
+        self.steps = Steps::Keep;
+        self
     }
 }
 
@@ -520,6 +737,20 @@ pub(crate) struct ClaimSpec {
 }
 
 impl ClaimSpec {
+    /// The command that leases this execution to the caller.
+    pub fn command(&self, id: ExecutionId, lease: LeaseId) -> command::Command {
+        command::Command::Claim(command::Claim {
+            id,
+            lease,
+            worker: self.worker.clone(),
+            instance: self.instance.clone(),
+            lease_ms: self.lease_ms,
+            kinds: self.kinds.clone(),
+            capabilities: self.capabilities.clone(),
+            claim_ref: self.claim_ref,
+        })
+    }
+
     pub fn lane_key(&self, wish: &LaneWish) -> LaneKey {
         LaneKey { namespace: self.namespace.clone(), lane: wish.lane.clone() }
     }

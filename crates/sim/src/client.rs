@@ -4,14 +4,16 @@ use crate::checker::Ack;
 use crate::dice::Dice;
 use crate::outside::{Caller, Outside, Work};
 use crate::workload::{self, Planned};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::ExecutionId;
-use weft_core::command::{DeadlineWish, When};
+use weft_core::command::{DeadlineWish, Steps, When};
 use weft_core::error::Rejection;
 use weft_core::record::execution::{HoldKey, State};
 use weft_core::text::Text;
-use weft_engine::{Cancellation, Client, Replaying, Submission, Tagging};
+use weft_engine::{
+    Cancellation, Client, ForceCompleting, ForceFailing, Holding, Prioritising, Replaying, Rescheduling, Revoking,
+    Submission, Tagging,
+};
 
 /// Submits what was planned, each in a task of its own, so that one slow call does not hold up the others.
 pub async fn submit_all(outside: Arc<Outside>) {
@@ -53,7 +55,7 @@ fn sending(submission: &Submission) -> impl Fn(Client) -> Work + use<> {
     let submission = submission.clone();
     move |client| {
         let submission = submission.clone();
-        Box::pin(async move { client.submit(submission).await.map(Ack::Submitted) })
+        Box::pin(async move { client.submit(submission).await.map(|answer| Ack::Submitted(answer.value)) })
     }
 }
 
@@ -139,14 +141,19 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
                     Some(grace_ms) => cancellation.graceful(grace_ms),
                     None => cancellation,
                 };
-                Box::pin(async move { client.cancel(cancellation).await.map(Ack::Cancelled) })
+                Box::pin(async move { client.cancel(cancellation).await.map(|answer| Ack::Cancelled(answer.value)) })
             })
             .await;
         }
         Act::Hold => {
             let revoke = number.is_multiple_of(4);
             act_on(caller, id, "hold", 2, move |client, token| {
-                Box::pin(async move { client.hold(id, token, revoke).await.map(Ack::Held) })
+                Box::pin(async move {
+                    client
+                        .hold(Holding { revoke, ..Holding::new(id, token) })
+                        .await
+                        .map(|answer| Ack::Held(answer.value))
+                })
             })
             .await;
         }
@@ -154,20 +161,30 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
         Act::Revoke => {
             let hold = number.is_multiple_of(4);
             act_on(caller, id, "revoke", 1, move |client, token| {
-                Box::pin(async move { client.revoke(id, token, hold).await.map(Ack::Revoked) })
+                Box::pin(async move {
+                    client
+                        .revoke(Revoking { hold, ..Revoking::new(id, token) })
+                        .await
+                        .map(|answer| Ack::Revoked(answer.value))
+                })
             })
             .await;
         }
         Act::ForceComplete => {
             act_on(caller, id, "force_complete", 1, move |client, token| {
-                let result = Some(token.as_bytes().to_vec().into());
-                Box::pin(async move { client.force_complete(id, result, token).await.map(Ack::Forced) })
+                let forcing = ForceCompleting::new(id, token.clone()).result(token.as_bytes().to_vec());
+                Box::pin(async move { client.force_complete(forcing).await.map(|answer| Ack::Forced(answer.value)) })
             })
             .await;
         }
         Act::ForceFail => {
             act_on(caller, id, "force_fail", 1, move |client, token| {
-                Box::pin(async move { client.force_fail(id, token.clone(), token).await.map(Ack::Forced) })
+                Box::pin(async move {
+                    client
+                        .force_fail(ForceFailing::new(id, token.clone(), token))
+                        .await
+                        .map(|answer| Ack::Forced(answer.value))
+                })
             })
             .await;
         }
@@ -176,7 +193,8 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
             let delay_ms = number % 5_000;
             act_on(caller, id, "reschedule", 1, move |client, _| {
                 Box::pin(async move {
-                    client.reschedule(id, When::InMs(delay_ms)).await.map(|(old, new)| Ack::Rescheduled(old, new))
+                    let rescheduling = Rescheduling::new(id, When::InMs(delay_ms));
+                    client.reschedule(rescheduling).await.map(|answer| Ack::Rescheduled(answer.0, answer.1))
                 })
             })
             .await;
@@ -184,21 +202,25 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
         Act::ChangePriority => {
             let priority = (number % 10) as u32;
             act_on(caller, id, "change_priority", 2, move |client, _| {
-                Box::pin(async move { client.change_priority(id, priority).await.map(Ack::Priority) })
+                Box::pin(async move {
+                    client
+                        .change_priority(Prioritising::new(id, priority))
+                        .await
+                        .map(|answer| Ack::Priority(answer.value))
+                })
             })
             .await;
         }
         Act::SetTags => {
             act_on(caller, id, "set_tags", 3, move |client, token| {
-                let set = BTreeMap::from([(Text::from("mark"), token)]);
-                let tagging = Tagging { id, set, remove: Vec::new(), request_id: None };
+                let tagging = Tagging::new(id).set("mark", token);
                 Box::pin(async move { client.set_tags(tagging).await.map(|_| Ack::Tags) })
             })
             .await;
         }
         Act::Purge => {
             act_on(caller, id, "purge", 1, move |client, _| {
-                Box::pin(async move { client.purge(id).await.map(|()| Ack::Purged) })
+                Box::pin(async move { client.purge(id).await.map(|_| Ack::Purged) })
             })
             .await;
         }
@@ -234,8 +256,9 @@ async fn replay(caller: &mut Caller, id: ExecutionId, number: u64) {
             // The submitted deadline might lie before the new start.
             replaying.deadline = DeadlineWish::None;
         }
+        replaying.steps = if number.is_multiple_of(2) { Steps::Keep } else { Steps::Clear };
         replaying.request_id = Some(token.as_bytes().to_vec().into());
-        Box::pin(async move { client.replay(replaying).await.map(|(_, replays)| Ack::Replayed(replays)) })
+        Box::pin(async move { client.replay(replaying).await.map(|answer| Ack::Replayed(answer.1)) })
     })
     .await;
 }

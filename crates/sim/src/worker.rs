@@ -8,7 +8,9 @@ use weft_core::command::{ChildrenRule, Fence};
 use weft_core::error::{Class, Rejection};
 use weft_core::reply::{Children, Claimed};
 use weft_core::text::Text;
-use weft_engine::{Cancellation, Claim, Client, Completion, Delaying, Failing, Progressing, Renewal, Waiting};
+use weft_engine::{
+    Cancellation, Claim, Client, Completion, Delaying, Failing, Progressing, Recording, Renewal, Waiting,
+};
 
 /// One worker process. A restart keeps its instance id.
 pub struct Worker {
@@ -27,6 +29,7 @@ enum Act {
     Delay,
     Progress,
     Renew,
+    Record,
     Cancel,
     StallThenComplete,
     CompleteTwice,
@@ -34,8 +37,15 @@ enum Act {
     Die,
 }
 
-const GOOD: [(u32, Act); 6] =
-    [(50, Act::Finish), (15, Act::Fail), (8, Act::Delay), (10, Act::Progress), (14, Act::Renew), (3, Act::Cancel)];
+const GOOD: [(u32, Act); 7] = [
+    (40, Act::Finish),
+    (15, Act::Fail),
+    (8, Act::Delay),
+    (10, Act::Progress),
+    (14, Act::Renew),
+    (10, Act::Record),
+    (3, Act::Cancel),
+];
 const BAD: [(u32, Act); 4] = [(4, Act::StallThenComplete), (3, Act::CompleteTwice), (4, Act::Forge), (3, Act::Die)];
 
 impl Worker {
@@ -192,6 +202,7 @@ impl Worker {
                 self.complete(work, false).await;
             }
             Act::Renew => self.renew_for_a_while(work).await,
+            Act::Record => self.record(work).await,
             Act::Cancel => self.cancel(work).await,
             Act::StallThenComplete => self.stall(work).await,
             Act::CompleteTwice => {
@@ -257,7 +268,7 @@ impl Worker {
         };
         self.fenced("fail", work, move |client, token| {
             let failing = failing.clone().message(token);
-            Box::pin(async move { client.fail(failing).await.map(Ack::Failed) })
+            Box::pin(async move { client.fail(failing).await.map(|answer| Ack::Failed(answer.value)) })
         })
         .await;
     }
@@ -270,7 +281,7 @@ impl Worker {
         self.fenced("delay", &work.clone(), move |client, token| {
             let mut delaying = Delaying::of(&work).by_ms(ms);
             delaying.checkpoint = saves.then(|| token.as_bytes().to_vec().into());
-            Box::pin(async move { client.delay(delaying).await.map(Ack::Delayed) })
+            Box::pin(async move { client.delay(delaying).await.map(|answer| Ack::Delayed(answer.value)) })
         })
         .await;
     }
@@ -279,7 +290,7 @@ impl Worker {
         let work = work.clone();
         self.fenced("progress", &work.clone(), move |client, token| {
             let progress = Progressing::of(&work).percent(50).checkpoint(token.as_bytes().to_vec());
-            Box::pin(async move { client.progress(progress).await.map(Ack::Progressed) })
+            Box::pin(async move { client.progress(progress).await.map(|answer| Ack::Progressed(answer.value)) })
         })
         .await;
     }
@@ -292,7 +303,7 @@ impl Worker {
             let answer = self
                 .fenced("renew", work, move |client, _| {
                     let renewal = renewal.clone();
-                    Box::pin(async move { client.renew(renewal).await.map(Ack::Renewed) })
+                    Box::pin(async move { client.renew(renewal).await.map(|answer| Ack::Renewed(answer.value)) })
                 })
                 .await;
             if is_told_to_stop(&answer) {
@@ -302,11 +313,35 @@ impl Worker {
         self.complete(work, false).await;
     }
 
+    /// Records steps under a few names, some of which are taken; ends in one way or another.
+    async fn record(&mut self, work: &Claimed) {
+        for _ in 0..self.caller.dice.between(1, 3) {
+            let name = Text::from(format!("s{}", self.caller.dice.below(4)));
+            let work = work.clone();
+            let answer = self
+                .fenced("record_steps", &work.clone(), move |client, token| {
+                    let recording = Recording::of(&work).step(name.clone(), token.as_bytes().to_vec());
+                    Box::pin(
+                        async move { client.record_steps(recording).await.map(|answer| Ack::Recorded(answer.value)) },
+                    )
+                })
+                .await;
+            if is_told_to_stop(&answer) {
+                return;
+            }
+        }
+        match self.caller.dice.below(3) {
+            0 => self.fail(work).await,
+            1 => self.delay(work).await,
+            _ => drop(self.complete(work, false).await),
+        }
+    }
+
     async fn cancel(&mut self, work: &Claimed) {
         let work = work.clone();
         self.fenced("cancel", &work.clone(), move |client, token| {
             let cancellation = Cancellation::new(work.id, token).held(&work);
-            Box::pin(async move { client.cancel(cancellation).await.map(Ack::Cancelled) })
+            Box::pin(async move { client.cancel(cancellation).await.map(|answer| Ack::Cancelled(answer.value)) })
         })
         .await;
     }
@@ -354,7 +389,7 @@ impl Worker {
                 .caller
                 .persist(note, 3, move |client| {
                     let child = child.clone();
-                    Box::pin(async move { client.submit(child).await.map(Ack::Submitted) })
+                    Box::pin(async move { client.submit(child).await.map(|answer| Ack::Submitted(answer.value)) })
                 })
                 .await;
             match answer {
@@ -369,7 +404,7 @@ impl Worker {
         let answer = self
             .fenced("wait_children", work, move |client, _| {
                 let waiting = waiting.clone();
-                Box::pin(async move { client.wait_children(waiting).await.map(Ack::Children) })
+                Box::pin(async move { client.wait_children(waiting).await.map(|answer| Ack::Children(answer.value)) })
             })
             .await;
         if matches!(answer, Some(Ok(Ack::Children(Children::Decided { .. })))) {

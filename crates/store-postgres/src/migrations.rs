@@ -14,7 +14,7 @@ use crate::options::{Options, PARTITIONS_DEFAULT};
 use uuid::Uuid;
 
 /// The format this program writes.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// Brings a store from `version - 1` to `version`.
 struct Upgrade {
@@ -23,15 +23,38 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: &[Upgrade] = &[Upgrade {
-    version: 2,
-    what: "let each partition name its last commit",
-    sql: "\
+const UPGRADES: &[Upgrade] = &[
+    Upgrade {
+        version: 2,
+        what: "let each partition name its last commit",
+        sql: "\
 alter table partitions add column last uuid not null default '00000000-0000-0000-0000-000000000000';
 alter table partitions alter column last drop default;
 update partitions
 set last = coalesce((select commit_id from feed where partition = id order by seq desc limit 1), last)",
-}];
+    },
+    Upgrade {
+        version: 3,
+        what: "add recorded steps",
+        sql: "\
+create table steps (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    execution bytea not null,
+    number bigint not null,
+    name text collate \"C\" not null,
+    attempt bigint not null,
+    recorded_at bigint not null,
+    bytes bigint not null,
+    body bytea,
+    value bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table steps alter column body set storage external;
+alter table steps alter column value set storage external",
+    },
+];
 
 /// What a migration did, or would do.
 #[derive(Clone, Debug, PartialEq, Eq)]

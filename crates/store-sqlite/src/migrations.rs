@@ -12,7 +12,7 @@ use std::path::Path;
 pub const APPLICATION_ID: i64 = 0x5765_6674;
 
 /// The format this program writes.
-pub const VERSION: i64 = 4;
+pub const VERSION: i64 = 5;
 
 /// Brings a file from `version - 1` to `version`.
 struct Upgrade {
@@ -20,7 +20,7 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: [Upgrade; 3] = [
+const UPGRADES: [Upgrade; 4] = [
     Upgrade { version: 2, sql: "drop index feed_by_commit" },
     Upgrade {
         version: 3,
@@ -42,6 +42,24 @@ create table nodes (
         version: 4,
         sql: "alter table partitions add column last blob not null default x'00000000000000000000000000000000';
 update partitions set last = coalesce((select commit_id from feed where partition = id order by seq desc limit 1), last)",
+    },
+    Upgrade {
+        version: 5,
+        sql: "create table steps (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    execution blob not null,
+    number integer not null,
+    name text collate binary not null,
+    attempt integer not null,
+    recorded_at integer not null,
+    bytes integer not null,
+    body blob,
+    value blob,
+    primary key (partition, id)
+) without rowid",
     },
 ];
 

@@ -92,7 +92,7 @@ async fn flaky(client: &Client, board: &Board, work: &Claimed) -> Result<(), Rej
         return complete(client, work, "sent").await;
     }
     let failing = Failing::of(work).category("smtp").message("421 try later");
-    if let AfterFailure::Retry { retry_at, .. } = client.fail(failing).await? {
+    if let AfterFailure::Retry { retry_at, .. } = client.fail(failing).await?.value {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         board.backs_off(work.id, retry_at.ms().saturating_sub(since.as_millis() as u64));
     }
@@ -114,7 +114,7 @@ async fn ship(client: &Client, board: &Board, work: &Claimed) -> Result<(), Reje
         for submitted in client.submit_batch(children).await {
             board.submitted(Kind::Pack, submitted?.id);
         }
-        if let Children::Waiting { waiting, .. } = client.wait_children(Waiting::of(work)).await? {
+        if let Children::Waiting { waiting, .. } = client.wait_children(Waiting::of(work)).await?.value {
             board.note(Kind::Ship, format!("waits for {waiting} children and holds no worker meanwhile"));
             return Ok(());
         }

@@ -1,5 +1,9 @@
-//! Whether an execution may be taken: one check for every claim, by lane or by id, and for explaining why not.
+//! Whether an execution may be taken: one check for every claim, by lane or by id, and for explaining why not. And
+//! whether somebody has it.
 
+use super::fence::{self, Verb};
+use crate::command::Fence;
+use crate::error::Rejection;
 use crate::record::Execution;
 use crate::record::execution::State;
 use crate::text::{Capabilities, Text};
@@ -23,6 +27,11 @@ pub enum NotTaken {
     Kind,
     Capabilities,
     Namespace,
+}
+
+/// Refuses a caller that does not hold the lease of `execution`, as a fenced verb does.
+pub fn holder(execution: &Execution, fence: Fence, now: Time) -> Result<(), Rejection> {
+    fence::pass(execution, Some(fence), Verb::RecordSteps, now).map(drop)
 }
 
 /// The candidate check, as far as the record decides; gates that are facts about something else are the engine's.

@@ -1,7 +1,7 @@
 //! Claiming one execution: the engine has chosen it, the check here decides, and the reply is all a worker needs.
 
 use super::check::{self, NotTaken, Want};
-use super::{emit, expire};
+use super::{emit, expire, steps};
 use crate::command::{Claim, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -52,15 +52,23 @@ pub fn claim(tx: &mut Tx<'_>, who: &Principal, cmd: &Claim) -> Result<Reply, Sto
             return Ok(Reply::Expired(Expired::Fired));
         }
         Err(NotTaken::NotReady | NotTaken::Kind | NotTaken::Capabilities) => {
+            // A repeat of the call that took it gets the same lease again.
+            if let Some(reference) = &cmd.claim_ref
+                && let Some(claimed) = again(tx, cmd.id, reference)?
+            {
+                return Ok(Reply::Claimed(Box::new(claimed)));
+            }
             return Err(Rejection::NotClaimable { public_state: execution.public_state() }.into());
         }
     }
     let parts = payloads(&execution);
     if !execution.loaded().covers(parts) {
         prefetch_lineage(tx, &execution);
+        steps::prefetch(tx, &execution);
         execution = tx.execution(cmd.id, parts)?;
     }
-    let lineage = lineage(tx, &execution)?;
+    let mut lineage = lineage(tx, &execution)?;
+    lineage.steps = steps::handed(tx, &execution)?;
     let reply = lease(&mut execution, cmd, lineage, now);
     let Some(open) = &execution.hot.open else {
         return Err(Rejection::internal("E5 Active has a running attempt").into());
@@ -92,7 +100,7 @@ pub fn again(tx: &mut Tx<'_>, id: ExecutionId, reference: &[u8; 32]) -> Result<O
     }
     let Some(open) = &execution.hot.open else { return Ok(None) };
     let resumed = open.episodes() > 1;
-    let mut lineage = Lineage::default();
+    let mut lineage = Lineage { steps: steps::handed(tx, &execution)?, ..Lineage::default() };
     if let (AttemptKind::Retry, Some(of)) = (open.kind, open.previous) {
         lineage.failure = tx.find_attempt(id, of, PartMask::NONE)?.and_then(|attempt| attempt.failure);
     }
@@ -128,6 +136,7 @@ fn payloads(execution: &Execution) -> PartMask {
 struct Lineage {
     failure: Option<Failure>,
     children: Option<ChildrenOutcome>,
+    steps: steps::Handed,
 }
 
 fn prefetch_lineage(tx: &mut Tx<'_>, execution: &Execution) {
@@ -141,9 +150,11 @@ fn lineage(tx: &mut Tx<'_>, execution: &Execution) -> Result<Lineage, Stop> {
     match (next, &execution.hot.waited) {
         (Next::Retry { of }, _) => {
             let previous = tx.find_attempt(execution.id, *of, PartMask::NONE)?;
-            Ok(Lineage { failure: previous.and_then(|attempt| attempt.failure), children: None })
+            Ok(Lineage { failure: previous.and_then(|attempt| attempt.failure), ..Lineage::default() })
         }
-        (Next::Resume, Some(waited)) => Ok(Lineage { failure: None, children: Some(children_outcome(tx, waited)?) }),
+        (Next::Resume, Some(waited)) => {
+            Ok(Lineage { children: Some(children_outcome(tx, waited)?), ..Lineage::default() })
+        }
         _ => Ok(Lineage::default()),
     }
 }
@@ -241,6 +252,8 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         retries_left: spec.policy.retry.max_retries.saturating_sub(hot.retries_used),
         checkpoint: if hot.has_checkpoint { execution.checkpoint().cloned() } else { None },
         children: lineage.children,
+        steps: lineage.steps.steps,
+        steps_more: lineage.steps.more,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::fence::{self, Verb};
 use super::finish::{self, End};
 use super::submit::validate_content_type;
-use super::visible;
+use super::{steps, visible};
 use crate::command::{Complete, Principal};
 use crate::error::Rejection;
 use crate::limits::Limits;
@@ -20,7 +20,8 @@ pub fn validate(cmd: &Complete, limits: &Limits) -> Result<(), Rejection> {
     if let Some(result) = &cmd.result {
         check_size("result", result.len(), limits.result_max)?;
     }
-    validate_content_type(&cmd.content_type, cmd.result.is_some())
+    validate_content_type(&cmd.content_type, cmd.result.is_some())?;
+    steps::validate(&cmd.steps, cmd.result.as_ref().map_or(0, |result| result.len()), limits)
 }
 
 /// Ends it as a success. With a cancel requested it still succeeds: the work is done.
@@ -32,6 +33,7 @@ pub fn complete(tx: &mut Tx<'_>, who: &Principal, cmd: &Complete) -> Result<Repl
         }
         return Ok(reply);
     }
+    steps::record(tx, &mut execution, &cmd.steps)?;
     let (State::Active { cancel, .. }, Some(open)) = (&execution.hot.state, &mut execution.hot.open) else {
         return Err(Rejection::internal("E6 a fence passes on a running attempt only").into());
     };

@@ -3,7 +3,7 @@
 use super::fence::{self, Verb};
 use super::progress::{save_checkpoint, validate_checkpoint};
 use super::settle::{self, Requeue};
-use super::{emit, visible, when};
+use super::{emit, steps, visible, when};
 use crate::command::{Delay, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -18,7 +18,8 @@ use crate::tx::{Stop, Tx};
 
 pub fn validate(cmd: &Delay, limits: &Limits, now: Time) -> Result<(), Rejection> {
     when::validate("until", cmd.until, now)?;
-    validate_checkpoint(&cmd.checkpoint, limits)
+    validate_checkpoint(&cmd.checkpoint, limits)?;
+    steps::validate(&cmd.steps, cmd.checkpoint.as_ref().map_or(0, |bytes| bytes.len()), limits)
 }
 
 pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Stop> {
@@ -28,6 +29,7 @@ pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Sto
         return Ok(reply);
     }
     refuse_if_cancelling(&execution, now)?;
+    steps::record(tx, &mut execution, &cmd.steps)?;
     save_checkpoint(&mut execution, &cmd.checkpoint, now);
     let until = when::moment(cmd.until, now);
     emit(tx, &execution, &who.name, Fact::Delayed { until, why: Why::WorkerDelay });

@@ -42,7 +42,9 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
             Timer::Purge => purge::go_on(tx, *continuation)?,
             _ => cancel::go_on(tx, *continuation)?,
         },
-        Record::Attempt(_) => return Err(Rejection::internal("E11 an attempt has no timers").into()),
+        Record::Attempt(_) | Record::Step(_) => {
+            return Err(Rejection::internal("E11 attempts and steps have no timers").into());
+        }
     };
     Ok(Reply::Expired(expired))
 }

@@ -3,11 +3,11 @@
 use super::fence::{self, Verb};
 use super::finish::{self, End};
 use super::settle::{self, Requeue};
-use super::{backoff, emit, visible};
+use super::{backoff, emit, steps, visible};
 use crate::command::{Fail, Principal, RetryWish};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::limits::{BACKOFF_MS_MAX, CATEGORY_MAX, FAILURE_DETAIL_MAX, FAILURE_MESSAGE_MAX};
+use crate::limits::{BACKOFF_MS_MAX, CATEGORY_MAX, FAILURE_DETAIL_MAX, FAILURE_MESSAGE_MAX, Limits};
 use crate::record::Execution;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{AfterFailure, LeaseEnd, Next, Outcome, Reason, State, Why};
@@ -20,7 +20,7 @@ use crate::tx::{Stop, Tx};
 /// Categories that only the engine gives.
 const RESERVED: [&str; 5] = ["deadline", "reclaim_limit", "operator", "budget", "suspension_timeout"];
 
-pub fn validate(cmd: &Fail) -> Result<(), Rejection> {
+pub fn validate(cmd: &Fail, limits: &Limits) -> Result<(), Rejection> {
     check_token("category", &cmd.category, CATEGORY_MAX)?;
     if RESERVED.contains(&&*cmd.category) {
         return Err(Rejection::invalid("category", "is one that only the engine gives"));
@@ -29,6 +29,7 @@ pub fn validate(cmd: &Fail) -> Result<(), Rejection> {
     if let Some(detail) = &cmd.detail {
         check_size("detail", detail.len(), FAILURE_DETAIL_MAX)?;
     }
+    steps::validate(&cmd.steps, cmd.detail.as_ref().map_or(0, |detail| detail.len()), limits)?;
     match cmd.retry {
         RetryWish::AfterMs(ms) => check_range("retry", ms, 0, BACKOFF_MS_MAX),
         RetryWish::Policy | RetryWish::Never => Ok(()),
@@ -40,6 +41,7 @@ pub fn fail(tx: &mut Tx<'_>, who: &Principal, cmd: &Fail) -> Result<Reply, Stop>
     if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Fail, tx.now())? {
         return Ok(reply);
     }
+    steps::record(tx, &mut execution, &cmd.steps)?;
     if let Some(open) = &mut execution.hot.open {
         open.set_detail(cmd.detail.clone());
     }

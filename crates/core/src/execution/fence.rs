@@ -14,6 +14,7 @@ use crate::time::Time;
 pub(crate) enum Verb {
     Renew,
     Progress,
+    RecordSteps,
     Complete,
     Fail,
     Delay,
@@ -116,9 +117,10 @@ mod tests {
     use crate::record::execution::EndCause;
     use crate::tx::Stop;
 
-    const VERBS: [Verb; 9] = [
+    const VERBS: [Verb; 10] = [
         Verb::Renew,
         Verb::Progress,
+        Verb::RecordSteps,
         Verb::Complete,
         Verb::Fail,
         Verb::Delay,
@@ -234,7 +236,7 @@ mod tests {
         let (mut world, id, fence) = claimed();
         let stranger = Principal::all("other", "eve");
         for command in [renew(id, fence), hold(id), Command::Cancel(cancel(id)), Command::Replay(replay(id))] {
-            let call = Call { principal: stranger.clone(), request_id: None, command };
+            let call = Call { principal: stranger.clone(), ..crate::kit::calls::call(command) };
             assert_eq!(world.call(&call), Err(Rejection::ExecutionNotFound));
         }
         let unknown = world.unknown();

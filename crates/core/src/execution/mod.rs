@@ -24,13 +24,16 @@ pub(crate) mod hold;
 pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod purge;
+pub(crate) mod record_steps;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod replay;
 pub(crate) mod reschedule;
 pub(crate) mod revoke;
 pub(crate) mod set_tags;
+pub(crate) mod steps;
 pub(crate) mod submit;
+pub(crate) mod submit_all;
 pub(crate) mod trouble;
 pub(crate) mod wait_children;
 pub(crate) mod when;
@@ -50,7 +53,7 @@ use crate::tx::{Stop, Tx};
 const WITH_ACTIONS: PartMask = PartMask::of(schema::ACTIONS);
 
 /// The execution, if the caller may see it. One of another namespace answers like one that is not there.
-fn visible(tx: &mut Tx<'_>, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Stop> {
+pub(crate) fn visible(tx: &mut Tx<'_>, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Stop> {
     let execution = tx.execution(id, parts)?;
     if *execution.spec.namespace != *who.namespace && !who.is_engine() {
         return Err(Rejection::ExecutionNotFound.into());

@@ -1,13 +1,13 @@
 //! Purging: the execution goes from reads and indexes at once, a long history bit by bit. Its idempotency key stays
 //! bound as long as it was promised.
 
-use super::{emit, visible};
+use super::{emit, steps, visible};
 use crate::command::{Principal, Purge};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::id::ExecutionId;
-use crate::limits::{PURGE_INLINE_MAX, PURGE_PER_COMMIT};
+use crate::limits::{PURGE_INLINE_MAX, PURGE_PER_COMMIT, PURGE_STEPS_PER_COMMIT};
 use crate::record::continuation::{Body, Rest};
 use crate::record::dedup::What;
 use crate::record::{Continuation, Execution, Key, Record};
@@ -32,14 +32,15 @@ pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Result
     let attempts = execution.hot.attempts;
     let inline = attempts.min(PURGE_INLINE_MAX as u32);
     delete_attempts(tx, execution.id, 0, inline);
-    if attempts > inline {
+    let steps = execution.hot.steps.next;
+    if attempts > inline || steps > 0 {
         // An execution is purged once and its id never comes back: there is no such continuation yet.
         tx.insert(Record::Continuation(Box::new(Continuation {
             owner: execution.id,
             body: Body {
                 namespace: execution.spec.namespace.clone(),
                 created_at: tx.now(),
-                rest: Rest::Purge { next: inline, attempts },
+                rest: Rest::Purge { next: inline, attempts, next_step: 0, steps },
                 trouble: None,
             },
         })));
@@ -72,18 +73,23 @@ fn release_key(tx: &mut Tx<'_>, execution: &Execution) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Removes the next attempts of an execution that is gone.
+/// Removes the next attempts of an execution that is gone, and after them its steps.
 pub(super) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation) -> Result<Expired, Stop> {
-    let Rest::Purge { next, attempts } = continuation.body.rest else {
+    let Rest::Purge { next, attempts, next_step, steps } = continuation.body.rest else {
         return Err(Rejection::internal("E11 the timer belongs to this work").into());
     };
     let end = attempts.min(next.saturating_add(PURGE_PER_COMMIT as u32));
     delete_attempts(tx, continuation.owner, next, end);
-    if end == attempts {
+    let mut end_step = next_step;
+    if next == attempts {
+        end_step = steps.min(next_step.saturating_add(PURGE_STEPS_PER_COMMIT));
+        steps::delete(tx, continuation.owner, next_step..end_step)?;
+    }
+    if end == attempts && end_step == steps {
         tx.delete(continuation.key());
         return Ok(Expired::Fired);
     }
-    continuation.body.rest = Rest::Purge { next: end, attempts };
+    continuation.body.rest = Rest::Purge { next: end, attempts, next_step: end_step, steps };
     continuation.body.trouble = None;
     tx.put(Record::Continuation(Box::new(continuation)));
     Ok(Expired::More)

@@ -1,10 +1,11 @@
 //! Renewing a lease. Owns the deadline of an active attempt; never changes who holds it.
 
 use super::fence::{self, Verb};
-use super::visible;
+use super::progress::{self, save_checkpoint, validate_checkpoint};
+use super::{steps, visible};
 use crate::command::{Principal, Renew};
 use crate::error::Rejection;
-use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN};
+use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, Limits};
 use crate::record::Execution;
 use crate::record::execution::State;
 use crate::reply::{CancelNotice, Renewed, Reply};
@@ -13,16 +14,26 @@ use crate::text::check_range;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
-pub fn validate(cmd: &Renew) -> Result<(), Rejection> {
-    cmd.lease_ms.map_or(Ok(()), |ms| check_range("lease_ms", ms, LEASE_MS_MIN, LEASE_MS_MAX))
+pub fn validate(cmd: &Renew, limits: &Limits) -> Result<(), Rejection> {
+    if let Some(ms) = cmd.lease_ms {
+        check_range("lease_ms", ms, LEASE_MS_MIN, LEASE_MS_MAX)?;
+    }
+    progress::validate_told(cmd.percent, &cmd.message)?;
+    validate_checkpoint(&cmd.checkpoint, limits)?;
+    steps::validate(&cmd.steps, cmd.checkpoint.as_ref().map_or(0, |bytes| bytes.len()), limits)
 }
 
-/// Moves the end of the lease. Repeating it is harmless, and a late duplicate never shortens it.
+/// Moves the end of the lease, and keeps what came with it: progress, a checkpoint, steps. Repeating it is harmless, and
+/// a late duplicate never shortens the lease.
 pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
     fence::pass(&execution, cmd.fence, Verb::Renew, now)?;
     let before = execution.lease().map(|lease| lease.expires_at);
+    let steps = steps::record(tx, &mut execution, &cmd.steps)?;
+    let tells = cmd.percent.is_some() || cmd.message.is_some() || cmd.checkpoint.is_some();
+    progress::tell(&mut execution, cmd.percent, &cmd.message, now);
+    save_checkpoint(&mut execution, &cmd.checkpoint, now);
     let expires_at = extend(tx, &mut execution, cmd.lease_ms);
     let State::Active { timeout_due, cancel, .. } = &execution.hot.state else {
         return Err(Rejection::internal("E6 a fence passes on Active only").into());
@@ -34,8 +45,9 @@ pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Sto
             reason: cancel.reason.clone(),
             kill_in_ms: cancel.kill_at.map(|at| at.since(now)),
         }),
+        steps,
     };
-    if before != Some(expires_at) {
+    if tells || before != Some(expires_at) || renewed.steps.iter().any(|step| !step.existed) {
         tx.put_execution(execution);
     }
     Ok(Reply::Renewed(renewed))

@@ -2,7 +2,7 @@
 
 use super::settle::{self, Waits};
 use super::{WITH_ACTIONS, children, emit, note, visible, when};
-use crate::command::{DeadlineWish, Principal, Replay};
+use crate::command::{DeadlineWish, Principal, Replay, Steps};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::limits::{HORIZON_MS, PRIORITY_MAX, REASON_MAX};
@@ -49,6 +49,9 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay) -> Result<Reply, S
     execution.set_checkpoint(None);
     let hot = &mut execution.hot;
     hot.replays += 1;
+    if cmd.steps == Steps::Clear {
+        hot.steps.clear();
+    }
     hot.retries_used = 0;
     hot.reclaims = 0;
     hot.reclaims_in_row = 0;

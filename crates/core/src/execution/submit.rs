@@ -10,7 +10,7 @@ use crate::event::Fact;
 use crate::id::ExecutionId;
 use crate::limits::*;
 use crate::record::dedup::{Body, What};
-use crate::record::execution::{Deadline, Holds, Hot, Next, Spec, State, Why};
+use crate::record::execution::{Deadline, Holds, Hot, Next, Spec, State, Steps, Why};
 use crate::record::{Dedup, Execution, Key, Record};
 use crate::reply::{Reply, Submitted};
 use crate::schema::PartMask;
@@ -140,6 +140,7 @@ fn build(
         updated_at: now,
         input_bytes: cmd.input.as_ref().map(|input| input.len() as u32),
         has_checkpoint: false,
+        steps: Steps::default(),
     };
     let mut execution = Execution::new(id, spec, hot, cmd.tags.clone(), cmd.input.clone());
     let not_before = cmd.start.map(|start| (when::moment(start, now), Why::Start));

@@ -51,7 +51,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             tx.put(Record::Continuation(continuation));
         }
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) => {}
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
     }
     Ok(Reply::Noted)
 }
@@ -308,7 +308,7 @@ mod tests {
     const INTERVAL_MS: u64 = 1_000;
 
     fn engine(command: Command) -> Call {
-        Call { principal: Principal::engine(), request_id: None, command }
+        Call { principal: Principal::engine(), ..crate::kit::calls::call(command) }
     }
 
     /// One failure of the lease timer at the time its entry is due; the wait until the next try, if there is one.

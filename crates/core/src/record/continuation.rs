@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Work {
-    /// Remove the attempts of an execution that is purged.
+    /// Remove the attempts and steps of an execution that is purged.
     Purge = 1,
     /// Cancel the unfinished children of an execution.
     CancelChildren = 2,
@@ -52,8 +52,8 @@ pub struct Body {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rest {
-    /// Attempts `next..attempts` are still there.
-    Purge { next: u32, attempts: u32 },
+    /// Attempts `next..attempts` and steps `next_step..steps` are still there.
+    Purge { next: u32, attempts: u32, next_step: u32, steps: u32 },
     /// Children after this one in key order have not been looked at.
     CancelChildren { after: Option<ExecutionId>, reason: Text, by: Text },
 }

@@ -35,6 +35,8 @@ pub enum What {
     Request { reply: Reply },
     /// An idempotency key and the one execution it stands for; how that one had ended, once it is purged.
     Key { execution: ExecutionId, purged: Option<PublicState> },
+    /// The name of a recorded step, and the number of the step that has it.
+    Step { number: u32 },
 }
 
 impl Dedup {
@@ -47,7 +49,8 @@ impl Dedup {
         match &self.body.what {
             What::Key { execution, .. } => Some(*execution),
             What::Request { reply: Reply::Submitted(submitted) } => Some(submitted.id),
-            What::Request { .. } => None,
+            What::Request { reply: Reply::SubmittedAll(all) } => all.first().map(|submitted| submitted.id),
+            What::Request { .. } | What::Step { .. } => None,
         }
     }
 
@@ -86,7 +89,10 @@ impl Dedup {
     pub fn mark_clean(&mut self) {}
 
     pub fn weight(&self) -> usize {
-        320
+        match &self.body.what {
+            What::Request { reply: Reply::SubmittedAll(all) } => 320 + all.len() * 48,
+            _ => 320,
+        }
     }
 }
 

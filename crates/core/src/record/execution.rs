@@ -75,6 +75,28 @@ pub struct Hot {
     pub updated_at: Time,
     pub input_bytes: Option<u32>,
     pub has_checkpoint: bool,
+    pub steps: Steps,
+}
+
+/// The recorded steps: those numbered `from..next` are of this run, those before were cleared by a replay and wait for
+/// the purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Steps {
+    pub from: u32,
+    pub next: u32,
+    /// The sum of those of this run.
+    pub bytes: u64,
+}
+
+impl Steps {
+    pub const fn count(self) -> u32 {
+        self.next - self.from
+    }
+
+    pub const fn clear(&mut self) {
+        self.from = self.next;
+        self.bytes = 0;
+    }
 }
 
 /// Where an execution stands. Forbidden combinations cannot be written down.

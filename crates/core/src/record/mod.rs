@@ -11,6 +11,7 @@ pub mod hold;
 pub mod lease;
 pub mod node;
 pub mod policy;
+pub mod step;
 pub mod trouble;
 
 pub use attempt::Attempt;
@@ -19,6 +20,7 @@ pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
+pub use step::Step;
 
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
@@ -35,6 +37,7 @@ pub enum Key {
     Continuation(ExecutionId, continuation::Work),
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
+    Step(ExecutionId, u32),
 }
 
 impl Key {
@@ -46,12 +49,13 @@ impl Key {
             Key::Continuation(..) => Kind::Continuation,
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
+            Key::Step(..) => Kind::Step,
         }
     }
 
     pub const fn partition(&self) -> PartitionId {
         match self {
-            Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) => id.partition(),
+            Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
         }
     }
@@ -61,9 +65,9 @@ impl Key {
         let mut bytes = KeyBytes::default();
         match self {
             Key::Execution(id) => bytes.push(id.uuid().as_bytes()),
-            Key::Attempt(id, index) => {
+            Key::Attempt(id, number) | Key::Step(id, number) => {
                 bytes.push(id.uuid().as_bytes());
-                bytes.push(&index.to_be_bytes());
+                bytes.push(&number.to_be_bytes());
             }
             Key::Dedup(_, digest) => bytes.push(digest),
             Key::Continuation(id, work) => {
@@ -79,12 +83,13 @@ impl Key {
     pub fn from_bytes(partition: PartitionId, kind: Kind, bytes: &[u8]) -> Option<Key> {
         let uuid = |bytes: &[u8]| Uuid::from_slice(bytes).ok();
         let id = |bytes: &[u8]| uuid(bytes).map(|uuid| ExecutionId::new(partition, uuid));
+        let numbered = |bytes: &[u8]| {
+            let (owner, number) = bytes.split_at_checked(16)?;
+            Some((id(owner)?, u32::from_be_bytes(number.try_into().ok()?)))
+        };
         match kind {
             Kind::Execution => id(bytes).map(Key::Execution),
-            Kind::Attempt => {
-                let (owner, index) = bytes.split_at_checked(16)?;
-                Some(Key::Attempt(id(owner)?, u32::from_be_bytes(index.try_into().ok()?)))
-            }
+            Kind::Attempt => numbered(bytes).map(|(id, index)| Key::Attempt(id, index)),
             Kind::Dedup => Some(Key::Dedup(partition, bytes.try_into().ok()?)),
             Kind::Continuation => {
                 let (owner, work) = bytes.split_at_checked(16)?;
@@ -93,6 +98,7 @@ impl Key {
             }
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
+            Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
         }
     }
 }
@@ -142,6 +148,7 @@ pub enum Record {
     Continuation(Box<Continuation>),
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
+    Step(Box<Step>),
 }
 
 macro_rules! each {
@@ -153,6 +160,7 @@ macro_rules! each {
             Record::Continuation($inner) => $body,
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
+            Record::Step($inner) => $body,
         }
     };
 }
@@ -202,6 +210,7 @@ impl Record {
         match (self, other) {
             (Record::Execution(into), Record::Execution(from)) => into.absorb(from),
             (Record::Attempt(into), Record::Attempt(from)) => into.absorb(from),
+            (Record::Step(into), Record::Step(from)) => into.absorb(from),
             _ => {}
         }
     }
@@ -219,6 +228,7 @@ impl Record {
                 Record::DeadLetter(Box::new(DeadLetter::decode((partition, uuid), parts, asked)?))
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
+            Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
         })
     }
 }

@@ -15,7 +15,7 @@ pub fn ann() -> Principal {
 }
 
 pub fn call(command: Command) -> Call {
-    Call { principal: ann(), request_id: None, command }
+    Call { principal: ann(), request_id: None, expected_revision: None, command }
 }
 
 pub fn policy() -> Policy {
@@ -48,7 +48,7 @@ pub fn fence(claimed: &Claimed) -> Fence {
 
 pub fn complete(id: ExecutionId, fence: Fence, result: Option<&'static [u8]>) -> Command {
     let result = result.map(Bytes::from_static);
-    Command::Complete(Complete { id, fence: Some(fence), result, content_type: None })
+    Command::Complete(Complete { id, fence: Some(fence), result, content_type: None, steps: Vec::new() })
 }
 
 pub fn fail(id: ExecutionId, fence: Fence) -> Command {
@@ -59,16 +59,30 @@ pub fn fail(id: ExecutionId, fence: Fence) -> Command {
         message: "no luck".into(),
         detail: None,
         retry: RetryWish::Policy,
+        steps: Vec::new(),
         entropy: 0,
     })
 }
 
 pub fn renew(id: ExecutionId, fence: Fence) -> Command {
-    Command::Renew(Renew { id, fence: Some(fence), lease_ms: None })
+    Command::Renew(renewal(id, fence))
+}
+
+pub fn renewal(id: ExecutionId, fence: Fence) -> Renew {
+    let fence = Some(fence);
+    Renew { id, fence, lease_ms: None, percent: None, message: None, checkpoint: None, steps: Vec::new() }
+}
+
+pub fn step(name: &str, bytes: &[u8]) -> Step {
+    Step { name: name.into(), bytes: Bytes::copy_from_slice(bytes), content_type: None }
+}
+
+pub fn record(id: ExecutionId, fence: Fence, steps: Vec<Step>) -> Command {
+    Command::RecordSteps(RecordSteps { id, fence: Some(fence), steps })
 }
 
 pub fn delay(id: ExecutionId, fence: Fence, ms: u64) -> Command {
-    Command::Delay(Delay { id, fence: Some(fence), until: When::InMs(ms), checkpoint: None })
+    Command::Delay(Delay { id, fence: Some(fence), until: When::InMs(ms), checkpoint: None, steps: Vec::new() })
 }
 
 pub fn wait(id: ExecutionId, fence: Fence, children: Option<Vec<ExecutionId>>) -> WaitChildren {
@@ -84,7 +98,8 @@ pub fn hold(id: ExecutionId) -> Command {
 }
 
 pub fn replay(id: ExecutionId) -> Replay {
-    Replay { id, reason: "again".into(), deadline: DeadlineWish::Keep, delay_ms: None, priority: None }
+    let steps = Steps::Clear;
+    Replay { id, reason: "again".into(), deadline: DeadlineWish::Keep, delay_ms: None, priority: None, steps }
 }
 
 pub fn force_fail(id: ExecutionId) -> Command {

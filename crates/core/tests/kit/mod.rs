@@ -113,12 +113,12 @@ impl World {
             let overlay = Overlay::default();
             let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
             match apply(&mut tx, call) {
-                Ok(reply) => {
+                Ok(applied) => {
                     let effects = tx.finish().unwrap_or_else(|broken| panic!("{call:?}: {broken}"));
                     let mut overlay = Overlay::default();
                     effects.merge(&mut overlay, &loaded);
                     self.commit(overlay);
-                    return Ok(reply);
+                    return Ok(applied.reply);
                 }
                 Err(Stop::Rejected(rejection)) => return Err(rejection),
                 Err(Stop::Miss) => {
@@ -265,6 +265,7 @@ impl World {
         if let Some(Record::Execution(execution)) = &record {
             invariant::check(execution, self.now).expect("the invariants hold");
             self.check_attempts(execution);
+            self.check_steps(execution);
         }
     }
 
@@ -279,6 +280,16 @@ impl World {
         }
         assert!(!self.records.contains_key(&Key::Attempt(execution.id, ended)), "E4 no attempt beyond the last");
         assert_eq!(episodes, execution.hot.epoch, "E3 episodes are epochs");
+    }
+
+    /// E25: steps without gaps, and as many bytes as counted.
+    fn check_steps(&self, execution: &Execution) {
+        let steps = execution.hot.steps;
+        let all = self.records.range(Key::Step(execution.id, 0)..=Key::Step(execution.id, u32::MAX));
+        assert_eq!(all.clone().count() as u32, steps.next, "E25 a record for each number");
+        let current = all.filter(|(key, _)| **key >= Key::Step(execution.id, steps.from));
+        let bytes: usize = current.map(|(_, stored)| stored.parts[&1].len()).sum();
+        assert_eq!(bytes as u64, steps.bytes, "E25 bytes are counted");
     }
 
     pub fn record(&self, key: Key) -> Option<Record> {
@@ -325,7 +336,7 @@ impl World {
 
     pub fn expire(&mut self, key: Key, timer: Timer, due: Time) -> Result<Reply, Rejection> {
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy: 0 });
-        self.call(&Call { principal: Principal::engine(), request_id: None, command })
+        self.call(&Call { principal: Principal::engine(), ..calls::call(command) })
     }
 
     /// Names of the events so far, without their common prefix.

@@ -101,7 +101,7 @@ impl Script {
         };
         let principal = Principal { namespace: "shop".into(), name: line.who.into(), scopes };
         let request_id = line.get("request").map(|id| bytes::Bytes::copy_from_slice(id.as_bytes()));
-        let reply = self.world.call(&Call { principal, request_id, command });
+        let reply = self.world.call(&Call { principal, request_id, ..crate::kit::calls::call(command) });
         if let Ok(Reply::Claimed(claimed)) = &reply {
             let fence = Fence { lease: claimed.lease, epoch: claimed.epoch };
             self.fences.insert((line.who.into(), line.target.into()), fence);

@@ -6,7 +6,7 @@ use weft_core::event::{Event, Fact};
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{AfterFailure, Execution, Hold, Holds, Next, State};
 use weft_core::record::{Attempt, Key, Record};
-use weft_core::reply::{Cancelled, Children, Claimed, Expired, Reply};
+use weft_core::reply::{Cancelled, Children, Claimed, Expired, RecordedStep, Reply, StepValue};
 use weft_core::time::Time;
 
 pub fn time(time: Time) -> String {
@@ -26,6 +26,7 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::Dedup(..) => "dedup".into(),
         Key::DeadLetter(..) => "dead letter".into(),
         Key::Node(..) => "node".into(),
+        Key::Step(id, number) => format!("{} step {number}", script.name(id)),
     }
 }
 
@@ -39,12 +40,17 @@ pub fn record(script: &Script, at: Key) -> String {
         Some(Record::Dedup(dedup)) => {
             let what = match &dedup.body.what {
                 What::Request { .. } => "reply kept".to_owned(),
+                What::Step { number } => format!("name of step {number}"),
                 What::Key { execution, purged: None } => format!("key of {}", script.name(*execution)),
                 What::Key { execution, purged: Some(_) } => format!("key of {}, purged", script.name(*execution)),
             };
             format!("{name} {what}, until {}", opt_time(dedup.body.expires_at))
         }
         Some(Record::DeadLetter(letter)) => format!("{name} {}", letter.body.error),
+        Some(Record::Step(step)) => {
+            let (body, value) = (&step.body, String::from_utf8_lossy(step.value()));
+            format!("{name} {}={} attempt={}", body.name, shorten(&value), body.attempt)
+        }
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
@@ -87,6 +93,13 @@ fn execution(execution: &Execution) -> String {
         if count > 0 {
             text += &format!(" {name}={count}");
         }
+    }
+    if hot.steps.count() > 0 {
+        text += &format!(" steps={}({} bytes)", hot.steps.count(), hot.steps.bytes);
+    }
+    if let Some(progress) = &hot.progress {
+        let percent = progress.percent.map_or(String::new(), |percent| format!(" {percent}%"));
+        text += &format!("{percent} {}", progress.message.as_deref().unwrap_or_default());
     }
     if let Some(open) = hot.open.as_ref().filter(|open| open.state.is_paused()) {
         let left = open.timeout_left_ms.map_or("no timeout".into(), |ms| format!("{ms} ms left"));
@@ -154,7 +167,7 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Renewed(renewed) => {
             let cancel =
                 renewed.cancel.as_ref().map_or(String::new(), |cancel| format!(", cancel asked: {}", cancel.reason));
-            format!("{} ms{cancel}", renewed.expires_in_ms)
+            format!("{} ms{cancel}{}", renewed.expires_in_ms, self::recorded(&renewed.steps))
         }
         Reply::Progressed { expires_in_ms } => format!("{expires_in_ms} ms"),
         Reply::Completed { outcome, attempt, cancel_was_requested, repeated } => format!(
@@ -184,7 +197,28 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Expired(Expired::Stale) => "stale".into(),
         Reply::Expired(Expired::More) => "more".into(),
         Reply::Noted => "noted".into(),
+        Reply::StepsRecorded(steps) => self::recorded(steps).trim_start().to_owned(),
+        Reply::SubmittedAll(all) => {
+            let names: Vec<String> = all.iter().map(|done| script.name(done.id)).collect();
+            names.join(", ")
+        }
     }
+}
+
+fn recorded(steps: &[RecordedStep]) -> String {
+    let show = |recorded: &RecordedStep| {
+        let existed = if recorded.existed { "(existed)" } else { "" };
+        format!(" {}{existed}", step(&recorded.step))
+    };
+    steps.iter().map(show).collect()
+}
+
+fn step(step: &StepValue) -> String {
+    format!("{}={}", step.name, shorten(&String::from_utf8_lossy(&step.bytes)))
+}
+
+fn shorten(text: &str) -> String {
+    if text.len() > 40 { format!("{} bytes", text.len()) } else { text.to_owned() }
 }
 
 fn repeated(repeated: bool) -> &'static str {
@@ -208,6 +242,10 @@ fn claimed(script: &Script, claimed: &Claimed) -> String {
     }
     if let Some(checkpoint) = &claimed.checkpoint {
         text += &format!(" checkpoint={}", String::from_utf8_lossy(&checkpoint.bytes));
+    }
+    if !claimed.steps.is_empty() || claimed.steps_more {
+        let steps: Vec<String> = claimed.steps.iter().map(step).collect();
+        text += &format!(" steps={}{}", steps.join(","), if claimed.steps_more { " and more" } else { "" });
     }
     if let Some(children) = &claimed.children {
         let ends: Vec<String> = children

@@ -60,8 +60,18 @@ impl Script {
         let fence = self.fence(line);
         let reason = Text::from(line.get("reason").unwrap_or("because"));
         let checkpoint = bytes(line, "checkpoint");
+        let steps = steps(line);
         match line.verb {
-            "renews" => Command::Renew(Renew { id, fence, lease_ms: line.ms("lease_ms") }),
+            "renews" => Command::Renew(Renew {
+                id,
+                fence,
+                lease_ms: line.ms("lease_ms"),
+                percent: line.ms("percent").map(|percent| percent as u8),
+                message: line.get("message").map(Text::from),
+                checkpoint,
+                steps,
+            }),
+            "records" => Command::RecordSteps(RecordSteps { id, fence, steps }),
             "progresses" => Command::Progress(Progress {
                 id,
                 fence,
@@ -70,7 +80,9 @@ impl Script {
                 checkpoint,
                 renew_ms: line.ms("renew_ms"),
             }),
-            "completes" => Command::Complete(Complete { id, fence, result: bytes(line, "result"), content_type: None }),
+            "completes" => {
+                Command::Complete(Complete { id, fence, result: bytes(line, "result"), content_type: None, steps })
+            }
             "fails" => Command::Fail(Fail {
                 id,
                 fence,
@@ -82,11 +94,12 @@ impl Script {
                     Some("never") => RetryWish::Never,
                     Some(_) => RetryWish::AfterMs(line.ms("retry").expect("a time")),
                 },
+                steps,
                 entropy: 0,
             }),
             "delays" => {
                 let until = when(line, "by", "until").expect("delay: by= or until=");
-                Command::Delay(Delay { id, fence, until, checkpoint })
+                Command::Delay(Delay { id, fence, until, checkpoint, steps })
             }
             "waits" => Command::WaitChildren(WaitChildren {
                 id,
@@ -155,6 +168,7 @@ impl Script {
                 },
                 delay_ms: line.ms("delay_ms"),
                 priority: line.ms("priority").map(|priority| priority as u32),
+                steps: if line.get("steps") == Some("keep") { Steps::Keep } else { Steps::Clear },
             }),
             verb => panic!("no such verb: {verb}"),
         }
@@ -176,6 +190,16 @@ impl Script {
 
 fn bytes(line: &Line<'_>, field: &str) -> Option<Bytes> {
     line.get(field).map(|text| Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// `steps=a:1,b:2`; a value such as `*300000` is that many bytes.
+fn steps(line: &Line<'_>) -> Vec<Step> {
+    let pairs = line.get("steps").unwrap_or("").split(',').filter_map(|pair| pair.split_once(':'));
+    let value = |value: &str| match value.strip_prefix('*') {
+        Some(count) => vec![b'x'; count.parse().expect("a number of bytes")],
+        None => value.as_bytes().to_vec(),
+    };
+    pairs.map(|(name, text)| crate::kit::calls::step(name, &value(text))).collect()
 }
 
 fn when(line: &Line<'_>, relative: &str, absolute: &str) -> Option<When> {

@@ -190,7 +190,8 @@ impl Cache {
 fn is_over(record: &Record) -> bool {
     match record {
         Record::Execution(execution) => execution.is_done(),
-        Record::Attempt(_) => true,
+        // A step is read again only by a claim, which is rare: most executions are claimed once.
+        Record::Attempt(_) | Record::Step(_) => true,
         Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) | Record::Node(_) => false,
     }
 }

@@ -7,7 +7,8 @@ use crate::request::{ClaimReply, ClaimSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::mpsc;
-use weft_core::command::{self, Call, Command, Principal};
+use weft_core::apply::Applied;
+use weft_core::command::{Call, Principal};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::planted::{self, Defect};
@@ -277,7 +278,8 @@ impl Partition {
                 }
                 Ok(executions) => {
                     if waiter.job.seat.take() {
-                        let reply = ClaimReply { executions, ..ClaimReply::default() };
+                        let reply =
+                            ClaimReply { repeated: !executions.is_empty(), executions, ..ClaimReply::default() };
                         self.open.served.push(Served { waiter, reply });
                     }
                 }
@@ -451,19 +453,12 @@ impl Partition {
 
     fn take(&mut self, spec: &Arc<ClaimSpec>, key: Key, turn: u64) -> Taken {
         let Key::Execution(id) = key else { return Taken::Refused };
-        let command = Command::Claim(command::Claim {
-            id,
-            lease: LeaseId::new(self.id, crate::engine::fresh_uuid(&*self.node.runtime, self.now)),
-            worker: spec.worker.clone(),
-            instance: spec.instance.clone(),
-            lease_ms: spec.lease_ms,
-            kinds: spec.kinds.clone(),
-            capabilities: spec.capabilities.clone(),
-            claim_ref: spec.claim_ref,
-        });
-        let call = Call { principal: Principal::clone(&spec.principal), request_id: None, command };
+        let lease = LeaseId::new(self.id, crate::engine::fresh_uuid(&*self.node.runtime, self.now));
+        let command = spec.command(id, lease);
+        let principal = Principal::clone(&spec.principal);
+        let call = Call { principal, request_id: None, expected_revision: None, command };
         match self.run(&call, turn, false) {
-            Ran::Answer(Ok(Reply::Claimed(claimed)), _) => Taken::Lease(claimed),
+            Ran::Answer(Ok(Applied { reply: Reply::Claimed(claimed), .. }), _) => Taken::Lease(claimed),
             Ran::Answer(_, _) => Taken::Refused,
             Ran::Miss(misses) => {
                 self.want(misses);

@@ -329,12 +329,10 @@ impl Partition {
         self.after_commit();
     }
 
-    /// Tells a worker that its lease ended or should, unless it ended it itself; and whoever waits for the end.
+    /// Tells a worker that its lease ended or should, unless it ended it itself; and whoever waits for a change.
     fn tell(&self, id: ExecutionId, before: Option<&Execution>, after: Option<&Execution>) {
         let hub = &self.node.hub;
-        if after.is_none_or(Execution::is_done) {
-            hub.ended(id);
-        }
+        hub.changed(id, after.is_none_or(Execution::is_done));
         let (Some(before), Some(after)) = (before, after) else { return };
         let Some(lease) = before.lease() else { return };
         let (namespace, epoch) = (&before.spec.namespace, lease.epoch);

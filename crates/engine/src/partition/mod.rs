@@ -34,18 +34,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::oneshot;
+use weft_core::apply::Applied;
 use weft_core::change::{Batch, Head, Position};
 use weft_core::command::{Call, Command};
 use weft_core::error::Rejection;
 use weft_core::record::Key;
-use weft_core::reply::Reply;
 use weft_core::schema::{PartMask, Timer};
 use weft_core::tx::{Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
 use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Wake};
 
 /// The answer to one call.
-pub type Answer = Result<Reply, Rejection>;
+pub type Answer = Result<Applied, Rejection>;
 
 /// Calls that are answered together, in order.
 pub struct Job {
@@ -464,7 +464,12 @@ const SLICE: usize = 16;
 /// Records that may be in the open batch when a command of up to a thousand records joins it.
 const BULKY_ROOM: usize = 500;
 
-/// Commands that go on with bounded work touch up to a thousand records each.
+/// Commands that go on with bounded work touch up to a thousand records each, a whole batch of submissions three times
+/// as many.
 fn is_bulky(command: &Command) -> bool {
-    matches!(command, Command::Expire(expire) if matches!(expire.timer, Timer::Purge | Timer::CancelChildren))
+    match command {
+        Command::Expire(expire) => matches!(expire.timer, Timer::Purge | Timer::CancelChildren),
+        Command::SubmitAll(_) => true,
+        _ => false,
+    }
 }

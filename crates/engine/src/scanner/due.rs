@@ -3,6 +3,7 @@
 use super::{Report, ScanContext, Scanner};
 use crate::client::Urgency;
 use crate::config::Filter;
+use weft_core::apply::Applied;
 use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, DropEntry, Expire, Principal, RecordTrouble};
@@ -160,11 +161,11 @@ impl Pass {
         cx: &ScanContext,
         partition: PartitionId,
         item: &Item,
-        answer: Result<Reply, Rejection>,
+        answer: Result<Applied, Rejection>,
         now: Time,
         report: &mut Report,
     ) {
-        match answer {
+        match answer.map(|applied| applied.reply) {
             Ok(Reply::Expired(Expired::Fired)) => report.processed += 1,
             Ok(Reply::Expired(Expired::Stale)) => report.stale += 1,
             Ok(Reply::Expired(Expired::More)) => {
@@ -227,7 +228,7 @@ async fn damage(cx: &ScanContext, partition: PartitionId, key: Key) -> Option<De
 }
 
 fn engine_call(command: Command) -> Call {
-    Call { principal: Principal::engine(), request_id: None, command }
+    Call { principal: Principal::engine(), request_id: None, expected_revision: None, command }
 }
 
 fn covers(filter: &Filter, record: &Record) -> bool {
@@ -235,7 +236,7 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
         Record::Dedup(dedup) => (&dedup.body.namespace, None),
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
-        Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) => return false,
+        Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
     };
     if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
         return false;

@@ -53,7 +53,7 @@ async fn ex_43_a_failed_attempt_is_retried_after_its_backoff() {
     let id = kit.submit(Submission::new("mail").policy(Policy { retry, ..Policy::default() })).await;
     let work = kit.claim().await;
     let after = kit.client.fail(Failing::of(&work).message("no route")).await.unwrap();
-    assert!(matches!(after, AfterFailure::Retry { retries_left: 0, .. }));
+    assert!(matches!(after.value, AfterFailure::Retry { retries_left: 0, .. }));
     kit.claim_nothing().await;
     let client = kit.client.clone();
     let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(5_000)).await.unwrap() });
@@ -61,7 +61,7 @@ async fn ex_43_a_failed_attempt_is_retried_after_its_backoff() {
     assert_eq!((work.id, work.attempt, work.epoch), (id, 1, 2));
     assert_eq!(work.previous_failure.as_ref().map(|failure| failure.message.as_ref()), Some("no route"));
     let after = kit.client.fail(Failing::of(&work)).await.unwrap();
-    assert!(matches!(after, AfterFailure::Ended { outcome: Outcome::Failed, .. }));
+    assert!(matches!(after.value, AfterFailure::Ended { outcome: Outcome::Failed, .. }));
     assert_eq!(kit.client.get(id).await.unwrap().public_state, PublicState::Failed);
 }
 

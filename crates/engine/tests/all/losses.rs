@@ -7,7 +7,7 @@ use weft_core::PartitionId;
 use weft_core::event::{self, Fact};
 use weft_core::loss::GAP;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Completion, Config, Replaying, Submission};
+use weft_engine::{Completion, Config, Prioritising, Replaying, Submission};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
@@ -171,7 +171,7 @@ async fn rl_18_a_record_of_a_lost_commit_is_not_built_on_although_the_position_h
     let rejected = a.client.replay(Replaying::new(lost, "again")).await;
     rejected.expect_err("what has not ended is not replayed; its record is loaded now");
     store.go_back(&saved);
-    let changed = a.client.change_priority(lost, 7).await;
+    let changed = a.client.change_priority(Prioritising::new(lost, 7)).await;
     assert!(changed.is_err(), "what is gone is not changed: {changed:?}");
     assert!(!store.dump(P0).records.keys().any(|key| *key == weft_core::record::Key::Execution(lost)));
 }

@@ -1,5 +1,6 @@
 //! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
 
+mod calls;
 mod claims;
 mod kit;
 mod lifecycle;
@@ -9,4 +10,5 @@ mod outages;
 mod reads;
 mod refusals;
 mod scanners;
+mod steps;
 mod timers;

@@ -1,6 +1,6 @@
 use crate::kit::*;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Cancellation, Completion, Failing, ListFilter, Obstacle, Replaying, Submission};
+use weft_engine::{Cancellation, Completion, Failing, Holding, ListFilter, Obstacle, Replaying, Submission};
 
 #[tokio::test(start_paused = true)]
 async fn ex_70_a_list_shows_each_execution_once_newest_first() {
@@ -89,7 +89,7 @@ async fn ex_72_explain_names_every_reason() {
     let explanation = kit.client.explain(id).await.unwrap();
     let Obstacle::NoWorker(why) = &explanation.reasons[0] else { panic!("{explanation:?}") };
     assert!(format!("{why:?}").contains("a100"));
-    kit.client.hold(id, "budget talk", false).await.unwrap();
+    kit.client.hold(Holding::new(id, "budget talk")).await.unwrap();
     assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["operator_hold"]);
     kit.client.release(id).await.unwrap();
     let work = kit.client.claim(worker().offers("gpu").offers("a100")).await.unwrap().executions.remove(0);
@@ -102,4 +102,89 @@ async fn ex_72_explain_names_every_reason() {
     pass(5).await;
     let second = kit.submit(Submission::new("mail")).await;
     assert_eq!(codes(&kit.client.explain(second).await.unwrap()), ["behind"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_69_one_attempt_is_read_by_its_number() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.fail(Failing::of(&work).detail(&b"trace"[..]).after_ms(0)).await.unwrap();
+    kit.client.claim(worker().wait_ms(1_000)).await.unwrap();
+    let failed = kit.client.attempt(id, 0).await.unwrap();
+    assert_eq!(failed.detail().map(|bytes| bytes.as_ref()), Some(&b"trace"[..]));
+    let open = kit.client.attempt(id, 1).await.unwrap();
+    assert_eq!((open.state.name(), open.result()), ("running", None));
+    assert_eq!(kit.client.attempt(id, 2).await.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_69_a_caller_waits_for_a_state_or_the_end() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let began = tokio::time::Instant::now();
+    let view = kit.client.wait(id, None, 500).await.unwrap();
+    assert_eq!((view.public_state, began.elapsed().as_millis()), (PublicState::Waiting, 500), "the time was up");
+    let at_once = kit.client.wait(id, Some(PublicState::Waiting), 60_000).await.unwrap();
+    assert_eq!((at_once.public_state, began.elapsed().as_millis()), (PublicState::Waiting, 500));
+
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.wait(id, Some(PublicState::Active), 60_000).await.unwrap() });
+    linger(300).await;
+    let work = kit.claim().await;
+    assert_eq!(waiting.await.unwrap().public_state, PublicState::Active);
+    assert_eq!(began.elapsed().as_millis(), 800, "it was told, and did not come to look");
+
+    let client = kit.client.clone();
+    let waiting = tokio::spawn(async move { client.wait(id, Some(PublicState::Held), 60_000).await.unwrap() });
+    linger(10).await;
+    kit.client.complete(Completion::of(&work)).await.unwrap();
+    assert_eq!(waiting.await.unwrap().public_state, PublicState::Completed, "it will never be held");
+    assert_eq!(kit.client.wait(id, None, 60_001).await.unwrap_err().code(), "invalid_argument");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_list_is_narrowed_by_the_time_of_the_end() {
+    let kit = open().await;
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        kit.submit(Submission::new("mail")).await;
+        let work = kit.claim().await;
+        kit.client.complete(Completion::of(&work)).await.unwrap();
+        ends.push((work.id, kit.client.result(work.id, 0).await.unwrap().at));
+        pass(100).await;
+    }
+    kit.submit(Submission::new("open")).await;
+    let list = |from, until| {
+        let filter = ListFilter { finished_from: from, finished_until: until, ascending: true, ..Default::default() };
+        let client = kit.client.clone();
+        async move { client.list(filter).await.unwrap().executions.into_iter().map(|one| one.id).collect::<Vec<_>>() }
+    };
+    assert_eq!(list(Some(ends[1].1), None).await, [ends[1].0, ends[2].0]);
+    assert_eq!(list(None, Some(ends[1].1)).await, [ends[0].0, ends[1].0]);
+    assert_eq!(list(Some(ends[1].1), Some(ends[1].1)).await, [ends[1].0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_children_are_listed_page_by_page() {
+    let kit = open_with(4, Default::default()).await;
+    let parent = kit.submit(Submission::new("parent")).await;
+    let work = kit.claim().await;
+    let mut children = Vec::new();
+    for _ in 0..7 {
+        children.push(kit.submit(Submission::new("child").child_of(&work)).await);
+        pass(1).await;
+    }
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = kit.client.children(parent, cursor, 3).await.unwrap();
+        seen.extend(page.children.iter().map(|child| child.id));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, children);
+    let stranger = kit.engine.client("other").unwrap();
+    assert_eq!(stranger.children(parent, None, 3).await.unwrap_err().code(), "execution_not_found");
 }

@@ -3,7 +3,7 @@ use weft_core::command::{Fence, Principal, Scopes};
 use weft_core::limits;
 use weft_core::record::execution::{Policy, Retry};
 use weft_core::{ExecutionId, LeaseId, PartitionId};
-use weft_engine::{Cancellation, Claim, Completion, Progressing, Renewal, Submission};
+use weft_engine::{Cancellation, Claim, Completion, ForceFailing, Holding, Progressing, Renewal, Submission};
 
 /// Every refused submission has its code, says the field, and leaves nothing behind.
 #[tokio::test(start_paused = true)]
@@ -123,9 +123,9 @@ async fn sec_5_scopes_are_checked_before_anything_is_read() {
     let as_scopes = |scopes| kit.engine.client_as(Principal { namespace: "shop".into(), name: "key".into(), scopes });
     let worker_only = as_scopes(Scopes::WORK);
     assert_eq!(worker_only.submit(Submission::new("mail")).await.unwrap_err().code(), "forbidden");
-    assert_eq!(worker_only.hold(id, "x", false).await.unwrap_err().code(), "forbidden");
+    assert_eq!(worker_only.hold(Holding::new(id, "x")).await.unwrap_err().code(), "forbidden");
     assert_eq!(worker_only.cancel(Cancellation::new(id, "x")).await.unwrap_err().code(), "fence_required");
     let submit_only = as_scopes(Scopes::SUBMIT);
     assert_eq!(submit_only.claim(worker()).await.unwrap_err().code(), "forbidden");
-    assert_eq!(submit_only.force_fail(id, "x", "y").await.unwrap_err().code(), "forbidden");
+    assert_eq!(submit_only.force_fail(ForceFailing::new(id, "x", "y")).await.unwrap_err().code(), "forbidden");
 }

@@ -1,6 +1,6 @@
 use crate::kit::*;
 use weft_core::record::execution::{Outcome, Policy, PublicState, Reason};
-use weft_engine::{Cancellation, Completion, Notice, Renewal, Submission, Waiting};
+use weft_engine::{Cancellation, Completion, Holding, Notice, Renewal, Submission, Waiting};
 
 #[tokio::test(start_paused = true)]
 async fn ex_52_a_lost_lease_requeues_itself_at_its_time() {
@@ -67,7 +67,7 @@ async fn ex_58_the_deadline_ends_it_in_every_state() {
     let waiting = kit.submit(Submission::new("a").deadline_in_ms(1_000)).await;
     let delayed = kit.submit(Submission::new("b").delay_ms(900).deadline_in_ms(1_000)).await;
     let held = kit.submit(Submission::new("c").deadline_in_ms(1_000)).await;
-    kit.client.hold(held, "look first", false).await.unwrap();
+    kit.client.hold(Holding::new(held, "look first")).await.unwrap();
     let active = kit.submit(Submission::new("d").deadline_in_ms(1_000)).await;
     let work = kit.client.claim(worker().kind("d")).await.unwrap().executions.remove(0);
     for id in [waiting, delayed, held, active] {
@@ -98,7 +98,7 @@ async fn ex_64_the_worker_hears_of_a_cancel_and_is_cut_off_after_the_grace() {
     kit.client.cancel(Cancellation::new(id, "changed my mind").graceful(2_000)).await.unwrap();
     assert!(matches!(notices.recv().await, Some(Notice::CancelRequested { execution, .. }) if execution == id));
     let renewed = kit.client.renew(Renewal::of(&work)).await.unwrap();
-    assert_eq!(renewed.cancel.unwrap().reason.as_ref(), "changed my mind");
+    assert_eq!(renewed.into_value().cancel.unwrap().reason.as_ref(), "changed my mind");
     let result = kit.client.result(id, 10_000).await.unwrap();
     assert_eq!(result.outcome, Outcome::Cancelled);
     assert!(matches!(notices.recv().await, Some(Notice::Cancelled { execution, .. }) if execution == id));

@@ -21,6 +21,8 @@ pub struct Facts {
     pub replays: BTreeMap<ExecutionId, u32>,
     /// Tokens of calls that were seen in a record or an event.
     pub traces: BTreeSet<Text>,
+    /// The number of the step that has a name, by execution and first number of the run.
+    pub steps: BTreeMap<(ExecutionId, u32, Text), u32>,
     /// What each worker process offers.
     pub offers: BTreeMap<Text, Offer>,
     pub waiters: BTreeMap<u64, Waiter>,

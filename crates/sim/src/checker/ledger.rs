@@ -11,9 +11,10 @@ use weft_core::command::Fence;
 use weft_core::error::{Class, Rejection};
 use weft_core::record::execution::{AfterFailure, LeaseEnd, Outcome, State};
 use weft_core::record::{Key, Record};
-use weft_core::reply::{Cancelled, Children, Claimed, Renewed, Submitted};
+use weft_core::reply::{Cancelled, Children, Claimed, RecordedStep, Renewed, StepValue, Submitted};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, LeaseId, Time};
+use weft_engine::Answered;
 use weft_engine::client::Completed;
 
 /// A completion that is refused so soon after another worker got the execution met it at the closest.
@@ -46,7 +47,8 @@ pub enum Ack {
     Claimed(Vec<Claimed>),
     Renewed(Renewed),
     Progressed(u64),
-    Completed(Completed),
+    Completed(Answered<Completed>),
+    Recorded(Vec<RecordedStep>),
     Failed(AfterFailure),
     Delayed(Time),
     Children(Children),
@@ -170,6 +172,7 @@ impl Judge {
             Ack::Claimed(works) => works.iter().for_each(|work| self.accepted_claim(note, work)),
             Ack::Renewed(_) | Ack::Progressed(_) | Ack::Children(Children::Decided { .. }) => self.accepted_held(note),
             Ack::Completed(completed) => self.accepted_complete(note, *completed),
+            Ack::Recorded(steps) => self.accepted_record(note, steps),
             Ack::Failed(after) => self.accepted_end(note, |end| *end == LeaseEnd::Failed(*after)),
             Ack::Delayed(until) => self.accepted_end(note, |end| *end == LeaseEnd::Delayed { until: *until }),
             Ack::Children(Children::Waiting { .. }) => {
@@ -259,6 +262,7 @@ impl Judge {
                 format!("{} epoch {} was handed out as {first} and {}", work.id, work.epoch, work.lease),
             );
         }
+        work.steps.iter().for_each(|step| self.check_told(work.id, step));
         let children = work.children.iter().flat_map(|children| &children.children);
         for child in children {
             if let (Some(Outcome::Success), Some(bytes)) = (child.outcome, &child.result)
@@ -294,7 +298,7 @@ impl Judge {
         }
     }
 
-    fn accepted_complete(&mut self, note: &Note, completed: Completed) {
+    fn accepted_complete(&mut self, note: &Note, completed: Answered<Completed>) {
         let attempt = completed.attempt;
         self.accepted_end(note, |end| matches!(end, LeaseEnd::Completed { attempt: ended, .. } if *ended == attempt));
         let Some((id, fence)) = note.id.zip(note.fence) else { return };
@@ -315,6 +319,37 @@ impl Judge {
         };
         if !completed.repeated && !note.uncertain && stored.as_deref() != Some(note.token.as_bytes()) {
             self.untrue(note, format!("attempt {attempt} has the result {stored:?}"));
+        }
+    }
+
+    /// What stands under the name is in the store, and is what was given unless the name was taken.
+    fn accepted_record(&mut self, note: &Note, steps: &[RecordedStep]) {
+        self.accepted_held(note);
+        let Some(id) = note.id else { return };
+        for recorded in steps {
+            self.check_told(id, &recorded.step);
+            let given = recorded.step.bytes == note.token.as_bytes();
+            if !recorded.existed && !given {
+                self.untrue(note, format!("step `{}` has another value", recorded.step.name));
+            }
+            if recorded.existed && given && note.delivered == 1 && !note.uncertain {
+                self.violation("SDK-20", format!("step `{}` of {id} was there before it was sent", recorded.step.name));
+            }
+            if recorded.existed && !given {
+                self.sometimes("a step was recorded before");
+            }
+        }
+    }
+
+    /// A step as a worker was told about it is the one in the store.
+    fn check_told(&mut self, id: ExecutionId, told: &StepValue) {
+        let stored = match self.records.get(&Key::Step(id, told.number)).map(|seen| &seen.record) {
+            Some(Record::Step(step)) => StepValue::of(step),
+            _ if self.facts.purged.contains(&id) => return,
+            _ => return self.violation("SDK-20", format!("{id} has no step {}", told.number)),
+        };
+        if stored != *told {
+            self.violation("SDK-20", format!("step {} of {id} is {stored:?}, told was {told:?}", told.number));
         }
     }
 

@@ -294,6 +294,7 @@ impl Judge {
             Key::Dedup(..) => self.check_dedup(key, old, new, now),
             // A node's own word about itself.
             Key::Node(..) => {}
+            Key::Step(id, number) => self.check_recorded(id, number, old, new),
             Key::Continuation(..) | Key::DeadLetter(..) => {
                 if let Some(Record::DeadLetter(letter)) = new {
                     self.violation("SR-26", format!("an item was parked: {}", letter.body.error));

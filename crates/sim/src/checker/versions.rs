@@ -463,12 +463,35 @@ impl Judge {
         }
     }
 
+    /// The first write of a name wins: in a run no name has two steps, and a step never changes.
+    pub(super) fn check_recorded(&mut self, id: ExecutionId, number: u32, old: Option<&Record>, new: Option<&Record>) {
+        match (old, new) {
+            (Some(Record::Step(old)), Some(Record::Step(new))) if old != new => {
+                self.broken("SDK-20", id, format!("step {number} changed"));
+            }
+            (_, Some(Record::Step(step))) => {
+                let name = (id, step.body.since, step.body.name.clone());
+                let first = *self.facts.steps.entry(name).or_insert(number);
+                if first != number {
+                    self.broken("SDK-20", id, format!("steps {first} and {number} have one name"));
+                }
+                if let Ok(token) = std::str::from_utf8(step.value()) {
+                    self.trace(token.into());
+                }
+            }
+            (_, None) if self.records.contains_key(&Key::Execution(id)) => {
+                self.broken("SDK-20", id, format!("step {number} was removed"));
+            }
+            _ => {}
+        }
+    }
+
     /// One key stands for one execution for as long as it is bound.
     pub(super) fn check_dedup(&mut self, key: Key, old: Option<&Record>, new: Option<&Record>, now: Time) {
         let bound = |record: Option<&Record>| match record {
             Some(Record::Dedup(dedup)) => match &dedup.body.what {
                 What::Key { execution, .. } => Some((*execution, dedup.body.expires_at)),
-                What::Request { .. } => None,
+                What::Request { .. } | What::Step { .. } => None,
             },
             _ => None,
         };

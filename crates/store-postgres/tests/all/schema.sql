@@ -114,6 +114,18 @@ table partitions with (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuu
     seq bigint not null
     now bigint not null
     last uuid not null
+table steps with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    id bytea not null
+    revision uuid not null
+    execution bytea not null
+    number bigint not null
+    name text C not null
+    attempt bigint not null
+    recorded_at bigint not null
+    bytes bigint not null
+    body bytea external
+    value bytea external
 CREATE UNIQUE INDEX attempts_pkey ON weft.attempts USING btree (partition, id)
 CREATE UNIQUE INDEX barred_pkey ON weft.barred USING btree (partition, commit_id)
 CREATE UNIQUE INDEX continuations_pkey ON weft.continuations USING btree (partition, id)
@@ -131,6 +143,7 @@ CREATE UNIQUE INDEX feed_pkey ON weft.feed USING btree (partition, commit_id)
 CREATE UNIQUE INDEX meta_pkey ON weft.meta USING btree (key)
 CREATE UNIQUE INDEX nodes_pkey ON weft.nodes USING btree (partition, id)
 CREATE UNIQUE INDEX partitions_pkey ON weft.partitions USING btree (id)
+CREATE UNIQUE INDEX steps_pkey ON weft.steps USING btree (partition, id)
 CREATE OR REPLACE FUNCTION weft.guard(holds boolean)
  RETURNS boolean
  LANGUAGE plpgsql

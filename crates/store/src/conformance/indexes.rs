@@ -28,6 +28,7 @@ fn key(kind: Kind, number: u128) -> Key {
         Kind::Continuation => Key::Continuation(id, Work::Purge),
         Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
         Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
+        Kind::Step => Key::Step(id, 7),
     }
 }
 
