@@ -71,3 +71,94 @@ pub struct Node {
     pub live: bool,
     pub partitions: Vec<u16>,
 }
+
+/// What is going on in a namespace, as the node that answers has seen it, with counts from the store.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Stats {
+    pub at: u64,
+    pub node: String,
+    pub uptime_ms: u64,
+    /// The last 1, 5 and 15 minutes
+    pub windows: Vec<Window>,
+    /// By name
+    pub lanes: Vec<LaneStats>,
+    pub workers: WorkerCounts,
+    /// Active executions, the longest running first
+    pub slowest: Vec<Running>,
+    /// Failed attempts, the newest first
+    pub errors: Vec<RecentFailure>,
+}
+
+/// Rates and latencies of a stretch of time that ends now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Window {
+    pub minutes: u32,
+    pub submitted_per_s: f64,
+    pub claimed_per_s: f64,
+    /// Ended with success
+    pub completed_per_s: f64,
+    /// Ended without
+    pub failed_per_s: f64,
+    pub retried_per_s: f64,
+    /// From claimable to claimed
+    pub queue_wait: Latency,
+    /// From claimed to settled
+    pub run: Latency,
+    /// From submitted to ended
+    pub end_to_end: Latency,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Latency {
+    pub count: u64,
+    pub p50_ms: f64,
+    pub p95_ms: f64,
+    pub p99_ms: f64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LaneStats {
+    pub lane: String,
+    pub waiting: u64,
+    pub active: u64,
+    pub delayed: u64,
+    /// Held, or waiting for children
+    pub blocked: u64,
+    /// How long the oldest claimable one waits
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_ms: Option<u64>,
+    /// Of the last minute
+    pub submitted_per_s: f64,
+    pub completed_per_s: f64,
+    pub failed_per_s: f64,
+    /// Workers that asked for this lane lately
+    pub workers: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerCounts {
+    pub active: u32,
+    pub draining: u32,
+    pub dead: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Running {
+    pub execution: String,
+    pub kind: String,
+    pub lane: String,
+    pub instance: String,
+    pub attempt: u32,
+    pub running_ms: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RecentFailure {
+    pub execution: String,
+    pub kind: String,
+    pub lane: String,
+    pub attempt: u32,
+    pub category: String,
+    pub message: String,
+    pub at: u64,
+}

@@ -285,6 +285,8 @@ operations! {
         { NoQuery, [NoBody], Small } => [n::Capabilities], [], "Durability and limits";
     ListNamespaces "list_namespaces" "operation": Get "/v1/namespaces" (0) Read 200
         { NoQuery, [NoBody], Small } => [n::Namespaces], [], "Namespaces of the key that hold executions";
+    GetStats "get_stats" "operation": Get "/v1/stats" (0) Read 200
+        { NoQuery, [NoBody], Small } => [n::Stats], [], "Rates, depths and latencies of a namespace";
     ListNodes "list_nodes" "operation": Get "/v1/nodes" (0) Operate 200
         { NoQuery, [NoBody], Small } => [n::Nodes], [], "The nodes of this deployment";
 }
