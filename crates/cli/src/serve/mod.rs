@@ -84,6 +84,7 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     let url = format!("{scheme}://{}", listener.address());
     greet(&url, &address, &engine, metrics.as_ref(), colour);
     key.tell(&folder, colour);
+    terminal::say("help      `weft serve --help`, `weft doctor`; Ctrl-C stops it");
     reload::on_hangup(arguments.clone(), settings, &app, &listener, guard)?;
     Node { app, listener, metrics }.run(stop).await
 }
@@ -97,14 +98,16 @@ fn greet(
 ) {
     let described = engine.describe();
     let line = |name: &str, what: &str| terminal::say(&format!("{name:<10}{what}"));
+    let partitions = match described.partitions {
+        1 => "1 partition".to_owned(),
+        count => format!("{count} partitions"),
+    };
     terminal::say(&format!("{} serves {}", node::version(), colour.err.bold(url)));
-    line("store", &format!("{address}, {} partitions", described.partitions));
-    line("durability", &format!(" {}", described.durability));
+    line("store", &format!("{address}, {partitions}, durability {}", described.durability.level.name()));
     line("API", &format!("{url}/docs"));
     if let Some(metrics) = metrics {
         line("metrics", &format!("http://{}/metrics", metrics.address()));
     }
-    line("help", "`weft serve --help`, `weft doctor`; Ctrl-C stops it");
 }
 
 /// A folder that cannot be used, in the words of everything else.
