@@ -8,7 +8,8 @@ use weft_api::{Args, Operation, op};
 macro_rules! methods {
     ($($(#[$doc:meta])+ $name:ident($($part:ident),*) $takes:ident $op:ident;)+) => {
         /// The operations that have a method.
-        pub const METHODS: &[&str] = &[$(stringify!($name),)+];
+        #[cfg(test)]
+        const METHODS: &[&str] = &[$(stringify!($name),)+];
 
         impl Client {
             $(methods!(@one $(#[$doc])+ $name($($part),*) $takes $op);)+
