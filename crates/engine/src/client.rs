@@ -10,7 +10,11 @@ use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFil
 use crate::request::*;
 use crate::runtime;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
+use crate::worker::roster::{Standing, Stirred};
+use crate::worker::{self, Admitted, Beat, Heartbeat, LeasePage, Registered, Registration};
+use crate::worker::{WorkerFilter, WorkerPage, WorkerTarget};
 use bytes::Bytes;
+use futures_util::future::{self, Either};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -143,32 +147,46 @@ impl Client {
     pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
-        let spec = Arc::new(self.claim_spec(&claim)?);
-        self.shared.hub.seen(&spec, self.shared.now());
         if self.shared.is_closing() {
             return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
         }
+        let Admitted::Yes { session, stirred } = worker::admit(&self.shared, &self.principal, &claim).await? else {
+            return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
+        };
+        let spec = Arc::new(self.claim_spec(&claim, session)?);
+        self.shared.hub.seen(&spec, self.shared.now());
+        let mut reply = self.claim_as(&claim, &spec, stirred).await?;
+        if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
+            // The wait may have ended because its process is to take no more work.
+            let (roster, now) = (&self.shared.roster, self.shared.now());
+            let standing = roster.judge(&spec.namespace, &spec.instance, session, now)?;
+            reply.draining |= matches!(standing, Standing::Draining);
+        }
+        Ok(reply)
+    }
+
+    async fn claim_as(&self, claim: &Claim, spec: &Arc<ClaimSpec>, stirred: Stirred) -> Result<ClaimReply, Rejection> {
         if let Some(id) = claim.execution {
-            return self.claim_one(id, &spec).await;
+            return self.claim_one(id, spec).await;
         }
         // A repeat gets what the first call took, wherever that is, and nothing else.
         let mut again = ClaimReply::default();
-        for partition in self.partitions_of_claim(&spec).await? {
-            again.absorb(self.claim_at(partition, &spec, claim.max, Wish::Again).await?);
+        for partition in self.partitions_of_claim(spec).await? {
+            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, Stirred::NEVER).await?);
         }
         if !again.executions.is_empty() {
             return Ok(again);
         }
         if self.shared.partitions.len() == 1 {
-            return self.claim_at(PartitionId(0), &spec, claim.max, Wish::Wait(claim.wait_ms)).await;
+            return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), stirred).await;
         }
-        let reply = self.claim_known(&spec, claim.max).await?;
+        let reply = self.claim_known(spec, claim.max).await?;
         if !reply.executions.is_empty() || reply.more {
             return Ok(reply);
         }
         match claim.wait_ms {
-            0 => self.claim_found(&spec, claim.max).await,
-            wait_ms => self.claim_waiting(&spec, claim.max, wait_ms).await,
+            0 => self.claim_found(spec, claim.max).await,
+            wait_ms => self.claim_waiting(spec, claim.max, wait_ms, stirred).await,
         }
     }
 
@@ -188,7 +206,7 @@ impl Client {
         }
     }
 
-    fn claim_spec(&self, claim: &Claim) -> Result<ClaimSpec, Rejection> {
+    fn claim_spec(&self, claim: &Claim, session: Option<u64>) -> Result<ClaimSpec, Rejection> {
         let lanes = match claim.lanes.as_slice() {
             [] => vec![LaneWish { lane: "default".into(), weight: 1 }],
             lanes => lanes.to_vec(),
@@ -208,6 +226,7 @@ impl Client {
             lease_ms: claim.lease_ms,
             max_bytes: claim.max_bytes,
             claim_ref,
+            session,
             principal: self.principal.clone(),
         })
     }
@@ -239,7 +258,7 @@ impl Client {
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
         for partition in partitions {
-            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now).await {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, Stirred::NEVER).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
@@ -259,6 +278,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wish: Wish,
+        stirred: Stirred,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
@@ -267,7 +287,7 @@ impl Client {
             job = job.again_only();
         }
         self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-        await_claim(&*self.shared.runtime, seat, answer, wait_ms).await
+        await_claim(&*self.shared.runtime, seat, answer, wait_ms, stirred).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -295,7 +315,13 @@ impl Client {
     }
 
     /// Waits in every partition at once; the first that has work serves it.
-    async fn claim_waiting(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
+    async fn claim_waiting(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        wait_ms: u64,
+        mut stirred: Stirred,
+    ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
         let _guard = SeatGuard(seat.clone());
@@ -308,7 +334,8 @@ impl Client {
         drop(answer_to);
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        match runtime::timeout(&*self.shared.runtime, wait_ms, answers.recv()).await {
+        let answer = unless_stirred(answers.recv(), &mut stirred);
+        match runtime::timeout(&*self.shared.runtime, wait_ms, answer).await.flatten() {
             Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
             None if seat.leave() => Ok(ClaimReply::default()),
             // A partition has begun to serve it: its commit decides.
@@ -368,7 +395,64 @@ impl Client {
     /// Notices for one worker process: cancels and lost leases, as they are committed on this node. They are hints: a
     /// worker that misses one learns by the rejection of its next call.
     pub fn notices(&self, instance: impl Into<Text>) -> mpsc::UnboundedReceiver<Notice> {
-        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into())
+        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into(), self.shared.now())
+    }
+
+    // Being a worker process.
+
+    /// Enters a worker process, or refreshes what is known of it. With another boot id than before another session
+    /// begins, and calls of the one before are refused.
+    pub async fn register(&self, registration: Registration) -> Result<Registered, Rejection> {
+        worker::register(&self.shared, &self.principal, registration).await
+    }
+
+    /// The process lives. Compares what it holds with what the engine knows, if it tells.
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<Beat, Rejection> {
+        worker::heartbeat(&self.shared, &self.principal, heartbeat).await
+    }
+
+    /// The process goes; answers how many leases went to others.
+    pub async fn deregister(&self, instance: impl Into<Text>, session: Option<u64>) -> Result<u32, Rejection> {
+        worker::deregister(&self.shared, &self.principal, &instance.into(), session).await
+    }
+
+    /// Tells worker processes to take no more work; answers which were told.
+    pub async fn drain(
+        &self,
+        target: WorkerTarget,
+        reason: impl Into<Text>,
+        deadline_ms: Option<u64>,
+    ) -> Result<Vec<Text>, Rejection> {
+        worker::drain(&self.shared, &self.principal, target, reason.into(), deadline_ms).await
+    }
+
+    /// Lets worker processes take work again; answers which were told.
+    pub async fn undrain(&self, target: WorkerTarget) -> Result<Vec<Text>, Rejection> {
+        worker::undrain(&self.shared, &self.principal, target).await
+    }
+
+    /// Gives a worker process up; answers how many leases went to others at once. The rest follow.
+    pub async fn mark_dead(&self, instance: impl Into<Text>, reason: impl Into<Text>) -> Result<u32, Rejection> {
+        worker::mark_dead(&self.shared, &self.principal, &instance.into(), reason.into()).await
+    }
+
+    /// The registry, by the names of the processes.
+    pub async fn workers(&self, filter: WorkerFilter) -> Result<WorkerPage, Rejection> {
+        worker::list(&self.shared, &self.principal, &filter).await
+    }
+
+    pub async fn worker(&self, instance: impl Into<Text>) -> Result<worker::Body, Rejection> {
+        worker::get(&self.shared, &self.principal, &instance.into()).await
+    }
+
+    /// What a worker process holds, in all partitions.
+    pub async fn leases(
+        &self,
+        instance: impl Into<Text>,
+        cursor: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<LeasePage, Rejection> {
+        worker::leases::leases(&self.shared, &self.principal, &instance.into(), cursor, limit).await
     }
 
     // Steering.
@@ -582,6 +666,7 @@ async fn await_claim(
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
+    mut stirred: Stirred,
 ) -> Result<ClaimReply, Rejection> {
     let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
     // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
@@ -589,7 +674,8 @@ async fn await_claim(
     let reply = if wait_ms == 0 {
         answer.recv().await.unwrap_or_else(gone)
     } else {
-        match runtime::timeout(runtime, wait_ms, answer.recv()).await {
+        let told = unless_stirred(answer.recv(), &mut stirred);
+        match runtime::timeout(runtime, wait_ms, told).await.flatten() {
             Some(reply) => reply.unwrap_or_else(gone),
             None if seat.leave() => Ok(ClaimReply::default()),
             // The partition has begun to serve it: its commit decides.
@@ -598,6 +684,16 @@ async fn await_claim(
     };
     drop(guard);
     reply
+}
+
+/// The answer, or `None` if the claim should look first whether it may still wait.
+async fn unless_stirred<T>(answer: impl Future<Output = T>, stirred: &mut Stirred) -> Option<T> {
+    let stirred = stirred.wait();
+    futures_util::pin_mut!(answer, stirred);
+    match future::select(answer, stirred).await {
+        Either::Left((answer, _)) => Some(answer),
+        Either::Right(_) => None,
+    }
 }
 
 /// What a claim wants of one partition.
