@@ -69,6 +69,8 @@ pub enum Reply {
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
+    /// A worker process as it stands now.
+    Worker(Box<crate::record::worker::Body>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,6 +47,7 @@ pub mod scanner;
 mod stats;
 mod store;
 mod verb;
+pub mod worker;
 
 pub use client::Client;
 pub use config::Config;

@@ -13,6 +13,7 @@ pub mod node;
 pub mod policy;
 pub mod step;
 pub mod trouble;
+pub mod worker;
 
 pub use attempt::Attempt;
 pub use continuation::Continuation;
@@ -21,6 +22,7 @@ pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
 pub use step::Step;
+pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
@@ -38,6 +40,8 @@ pub enum Key {
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
     Step(ExecutionId, u32),
+    /// By the digest of its namespace and instance.
+    Worker(PartitionId, [u8; 32]),
 }
 
 impl Key {
@@ -50,6 +54,7 @@ impl Key {
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
+            Key::Worker(..) => Kind::Worker,
         }
     }
 
@@ -57,6 +62,7 @@ impl Key {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
+            Key::Worker(partition, _) => *partition,
         }
     }
 
@@ -69,7 +75,7 @@ impl Key {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&number.to_be_bytes());
             }
-            Key::Dedup(_, digest) => bytes.push(digest),
+            Key::Dedup(_, digest) | Key::Worker(_, digest) => bytes.push(digest),
             Key::Continuation(id, work) => {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&[*work as u8]);
@@ -99,6 +105,7 @@ impl Key {
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
+            Kind::Worker => Some(Key::Worker(partition, bytes.try_into().ok()?)),
         }
     }
 }
@@ -149,6 +156,7 @@ pub enum Record {
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
     Step(Box<Step>),
+    Worker(Box<Worker>),
 }
 
 macro_rules! each {
@@ -161,6 +169,7 @@ macro_rules! each {
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
+            Record::Worker($inner) => $body,
         }
     };
 }
@@ -229,6 +238,9 @@ impl Record {
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
+            Key::Worker(partition, digest) => {
+                Record::Worker(Box::new(Worker::decode((partition, digest), parts, asked)?))
+            }
         })
     }
 }

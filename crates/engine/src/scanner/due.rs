@@ -236,6 +236,7 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
         Record::Dedup(dedup) => (&dedup.body.namespace, None),
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
+        Record::Worker(worker) => (&worker.body.namespace, None),
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
     };
     if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
