@@ -1,5 +1,6 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
@@ -40,7 +41,7 @@ fn fresh(reply: Reply) -> Applied {
 }
 
 /// Whether the caller has a scope that the verb needs.
-fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
+pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
     let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
     let scopes = who.scopes;
     match command {
@@ -67,10 +68,16 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::ForceFail(_)
         | Command::Purge(_)
         | Command::RetryParked(_)
-        | Command::DiscardParked(_) => scopes.need(operate, "operate"),
-        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) | Command::Heartbeat(_) => {
-            scopes.need(Scopes::ENGINE, "engine")
-        }
+        | Command::DiscardParked(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_) => scopes.need(operate, "operate"),
+        Command::Expire(_)
+        | Command::RecordTrouble(_)
+        | Command::DropEntry(_)
+        | Command::Heartbeat(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
 }
 
@@ -85,7 +92,7 @@ fn fenced_or(scopes: Scopes, fenced: bool, others: Scopes) -> Result<(), Rejecti
 }
 
 /// Shape and size, before anything is read.
-fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
+pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
     match command {
         Command::Submit(cmd) => submit::validate(cmd, limits, now),
         Command::SubmitAll(cmd) => submit_all::validate(cmd, limits, now),
@@ -107,17 +114,23 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         Command::ForceFail(cmd) => force_fail::validate(cmd),
         Command::Replay(cmd) => replay::validate(cmd, now),
         Command::DiscardParked(cmd) => trouble::validate_discard(cmd),
+        Command::StartBulk(cmd) => bulk::start::validate(cmd),
         Command::Release(_)
         | Command::Purge(_)
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
-        | Command::RetryParked(_) => Ok(()),
+        | Command::RetryParked(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => Ok(()),
     }
 }
 
-fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+/// The rule that the command names, for a call that was checked.
+pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     expect_revision(tx, call)?;
     let who = &call.principal;
     match &call.command {
@@ -148,6 +161,11 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::Heartbeat(cmd) => heartbeat::heartbeat(tx, cmd),
         Command::RetryParked(cmd) => trouble::retry_parked(tx, who, cmd),
         Command::DiscardParked(cmd) => trouble::discard_parked(tx, who, cmd),
+        Command::StartBulk(cmd) => bulk::start::start(tx, who, cmd),
+        Command::StopBulk(cmd) => bulk::stop::stop(tx, who, cmd),
+        Command::ShareBulk(cmd) => bulk::share::share(tx, cmd),
+        Command::AdvanceBulk(cmd) => bulk::advance::advance(tx, cmd),
+        Command::ReportBulk(cmd) => bulk::report::report(tx, cmd),
     }
 }
 
@@ -166,6 +184,8 @@ fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
+        Command::StartBulk(cmd) => cmd.id?.partition(),
+        Command::StopBulk(cmd) => cmd.id.partition(),
         Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
         Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
         Command::Claim(_)
@@ -173,7 +193,10 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
-        | Command::Heartbeat(_) => return None,
+        | Command::Heartbeat(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -207,7 +230,12 @@ fn record(command: &Command) -> Option<Key> {
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
         | Command::RetryParked(_)
-        | Command::DiscardParked(_) => return None,
+        | Command::DiscardParked(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => return None,
     };
     Some(Key::Execution(id))
 }

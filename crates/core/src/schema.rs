@@ -16,11 +16,20 @@ pub enum Kind {
     DeadLetter = 5,
     Node = 6,
     Step = 7,
+    BulkJob = 8,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] =
-        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node, Kind::Step];
+    pub const ALL: [Kind; 8] = [
+        Kind::Execution,
+        Kind::Attempt,
+        Kind::Dedup,
+        Kind::Continuation,
+        Kind::DeadLetter,
+        Kind::Node,
+        Kind::Step,
+        Kind::BulkJob,
+    ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -35,6 +44,7 @@ impl Kind {
             Kind::DeadLetter => &DEAD_LETTERS,
             Kind::Node => &NODES,
             Kind::Step => &STEPS,
+            Kind::BulkJob => &BULK_JOBS,
         }
     }
 }
@@ -194,10 +204,12 @@ pub enum Timer {
     Purge = 8,
     /// Children that are owed a cancel.
     CancelChildren = 9,
+    /// A bulk job, or a share of one, that goes on.
+    Bulk = 12,
 }
 
 impl Timer {
-    pub const ALL: [Timer; 9] = [
+    pub const ALL: [Timer; 10] = [
         Timer::Lease,
         Timer::AttemptTimeout,
         Timer::Deadline,
@@ -207,6 +219,7 @@ impl Timer {
         Timer::Retention,
         Timer::Purge,
         Timer::CancelChildren,
+        Timer::Bulk,
     ];
 
     pub fn from_u8(number: u8) -> Option<Timer> {
@@ -224,6 +237,7 @@ impl Timer {
             Timer::Retention => "retention",
             Timer::Purge => "purge",
             Timer::CancelChildren => "cancel_children",
+            Timer::Bulk => "bulk",
         }
     }
 }
@@ -448,6 +462,16 @@ pub static STEPS: Table = Table {
     parts: &["body", "value"],
     light: step::LIGHT,
     // Steps are numbered without gaps and the execution knows the numbers: they are read by their keys.
+    indexes: &[],
+};
+
+pub static BULK_JOBS: Table = Table {
+    kind: Kind::BulkJob,
+    name: "bulk_jobs",
+    facets: &[fixed("namespace", Type::Text), fixed("role", Type::Text), fixed("created_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    // A job names its partition and the partitions of its shares: they are read by their keys.
     indexes: &[],
 };
 

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod bulk;
 pub mod client;
 mod clock;
 pub mod config;
@@ -48,6 +49,7 @@ mod stats;
 mod store;
 mod verb;
 
+pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};

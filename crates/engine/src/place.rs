@@ -5,7 +5,7 @@ use crate::request::Submission;
 use weft_core::command::{Call, Command};
 use weft_core::digest;
 use weft_core::error::Rejection;
-use weft_core::{ExecutionId, PartitionId};
+use weft_core::{BulkId, ExecutionId, PartitionId};
 
 /// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
 pub fn of_submission(
@@ -37,6 +37,13 @@ pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection>
         return Err(Rejection::InvalidId { expected: "x" });
     }
     Ok(partition)
+}
+
+pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
+    match usize::from(id.partition().0) < shared.partitions.len() {
+        true => Ok(id.partition()),
+        false => Err(Rejection::InvalidId { expected: "j" }),
+    }
 }
 
 /// The partition of the record that a command is about.
@@ -76,6 +83,13 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
         Command::Heartbeat(heartbeat) => return Ok(heartbeat.partition),
         Command::RetryParked(retry) => return Ok(retry.partition),
         Command::DiscardParked(discard) => return Ok(discard.partition),
+        Command::StartBulk(start) => return of_bulk(shared, start.id.expect("place: the engine has minted an id")),
+        Command::StopBulk(stop) => return of_bulk(shared, stop.id),
+        Command::ShareBulk(share) => return Ok(share.partition),
+        Command::ReportBulk(report) => return Ok(report.job.partition()),
+        Command::AdvanceBulk(advance) => {
+            return Ok(advance.key.expect("place: a bulk job names its record").partition());
+        }
     };
     of_id(shared, id)
 }

@@ -35,7 +35,7 @@ set last = coalesce((select commit_id from feed where partition = id order by se
     },
     Upgrade {
         version: 3,
-        what: "add recorded steps",
+        what: "add recorded steps and bulk jobs",
         sql: "\
 create table steps (
     partition smallint not null,
@@ -52,7 +52,18 @@ create table steps (
     primary key (partition, id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
 alter table steps alter column body set storage external;
-alter table steps alter column value set storage external",
+alter table steps alter column value set storage external;
+create table bulk_jobs (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    namespace text collate \"C\" not null,
+    role text collate \"C\" not null,
+    created_at bigint not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table bulk_jobs alter column body set storage external",
     },
 ];
 

@@ -59,6 +59,17 @@ update partitions set last = coalesce((select commit_id from feed where partitio
     body blob,
     value blob,
     primary key (partition, id)
+) without rowid;
+create table bulk_jobs (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    role text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid",
     },
 ];

@@ -3,6 +3,7 @@
 //! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
 
 pub mod attempt;
+pub mod bulk_job;
 pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
@@ -15,6 +16,7 @@ pub mod step;
 pub mod trouble;
 
 pub use attempt::Attempt;
+pub use bulk_job::BulkJob;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
@@ -38,6 +40,7 @@ pub enum Key {
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
     Step(ExecutionId, u32),
+    BulkJob(PartitionId, Uuid, bulk_job::Role),
 }
 
 impl Key {
@@ -50,6 +53,7 @@ impl Key {
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
+            Key::BulkJob(..) => Kind::BulkJob,
         }
     }
 
@@ -57,6 +61,7 @@ impl Key {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
+            Key::BulkJob(partition, ..) => *partition,
         }
     }
 
@@ -75,6 +80,10 @@ impl Key {
                 bytes.push(&[*work as u8]);
             }
             Key::DeadLetter(_, uuid) | Key::Node(_, uuid) => bytes.push(uuid.as_bytes()),
+            Key::BulkJob(_, uuid, role) => {
+                bytes.push(uuid.as_bytes());
+                bytes.push(&[*role as u8]);
+            }
         }
         bytes
     }
@@ -99,6 +108,11 @@ impl Key {
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
+            Kind::BulkJob => {
+                let (job, role) = bytes.split_at_checked(16)?;
+                let &[role] = role else { return None };
+                Some(Key::BulkJob(partition, uuid(job)?, bulk_job::Role::from_u8(role)?))
+            }
         }
     }
 }
@@ -149,6 +163,7 @@ pub enum Record {
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
     Step(Box<Step>),
+    BulkJob(Box<BulkJob>),
 }
 
 macro_rules! each {
@@ -161,6 +176,7 @@ macro_rules! each {
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
+            Record::BulkJob($inner) => $body,
         }
     };
 }
@@ -229,6 +245,9 @@ impl Record {
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
+            Key::BulkJob(partition, uuid, role) => {
+                Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
+            }
         })
     }
 }

@@ -26,6 +26,7 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::Dedup(..) => "dedup".into(),
         Key::DeadLetter(..) => "dead letter".into(),
         Key::Node(..) => "node".into(),
+        Key::BulkJob(..) => "bulk job".into(),
         Key::Step(id, number) => format!("{} step {number}", script.name(id)),
     }
 }
@@ -51,6 +52,7 @@ pub fn record(script: &Script, at: Key) -> String {
             let (body, value) = (&step.body, String::from_utf8_lossy(step.value()));
             format!("{name} {}={} attempt={}", body.name, shorten(&value), body.attempt)
         }
+        Some(Record::BulkJob(job)) => format!("{name} {:?}", job.body),
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
