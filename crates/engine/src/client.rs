@@ -1,5 +1,6 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
+use crate::bulk::{self, BulkRequest, BulkView};
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
@@ -27,7 +28,7 @@ use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
-use weft_core::{ExecutionId, LeaseId, PartitionId, Time};
+use weft_core::{BulkId, ExecutionId, LeaseId, PartitionId, Time};
 use weft_store::{Range, Scan, Target};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
@@ -616,6 +617,35 @@ impl Client {
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
         crate::explain::explain(&self.shared, &self.principal, id).await
+    }
+
+    // Bulk jobs.
+
+    /// Starts one verb for all executions that a filter names. The job goes on by itself, over restarts and on whatever
+    /// node is there.
+    pub async fn start_bulk(&self, request: BulkRequest) -> Result<Answered<BulkView>, Rejection> {
+        let id = bulk::fresh_id(&self.shared, &self.principal, request.request_id.as_deref());
+        let (command, request_id) = request.command(id, self.shared.description.partitions);
+        let started = answered(self.one(self.call(command, request_id), Urgency::Normal).await, |reply| match reply {
+            Reply::BulkStarted(id) => Ok(id),
+            other => Err(other),
+        })?;
+        let value = self.bulk(started.value).await?;
+        Ok(Answered { value, repeated: started.repeated })
+    }
+
+    /// How far a bulk job is.
+    pub async fn bulk(&self, id: BulkId) -> Result<BulkView, Rejection> {
+        self.principal.scopes.need(command::Scopes::OPERATE, "operate")?;
+        bulk::read(&self.shared, &self.principal, id).await
+    }
+
+    /// Ends a bulk job. What it has done stays done; a partition that is at it may finish the commit it is in.
+    pub async fn stop_bulk(&self, id: BulkId, request_id: Option<Bytes>) -> Result<Answered<BulkView>, Rejection> {
+        let command = Command::StopBulk(command::StopBulk { id });
+        let stopped = self.one(self.call(command, request_id), Urgency::Urgent).await?;
+        let value = self.bulk(id).await?;
+        Ok(Answered { value, repeated: stopped.repeated })
     }
 
     // Sending.
