@@ -1,10 +1,12 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::audit;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
 use crate::execution::*;
 use crate::id::PartitionId;
+use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
 use crate::limits::Limits;
 use crate::node::heartbeat;
 use crate::record::dedup::{Body, What};
@@ -68,9 +70,15 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::Purge(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_) => scopes.need(operate, "operate"),
-        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) | Command::Heartbeat(_) => {
-            scopes.need(Scopes::ENGINE, "engine")
+        Command::CreateKey(_) | Command::ChangeKey(_) | Command::RotateKey(_) | Command::RevokeKey(_) => {
+            scopes.need(Scopes::ADMIN, "admin")
         }
+        Command::Expire(_)
+        | Command::RecordTrouble(_)
+        | Command::DropEntry(_)
+        | Command::Heartbeat(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
 }
 
@@ -107,18 +115,40 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         Command::ForceFail(cmd) => force_fail::validate(cmd),
         Command::Replay(cmd) => replay::validate(cmd, now),
         Command::DiscardParked(cmd) => trouble::validate_discard(cmd),
+        Command::CreateKey(cmd) => create_key::validate(cmd, now),
+        Command::ChangeKey(cmd) => change_key::validate(cmd, now),
+        Command::RotateKey(cmd) => rotate_key::validate(cmd),
         Command::Release(_)
         | Command::Purge(_)
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
-        | Command::RetryParked(_) => Ok(()),
+        | Command::RetryParked(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => Ok(()),
     }
 }
 
+/// Runs the rule, and adds to the audit log what an operator does by it.
 fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     expect_revision(tx, call)?;
+    let target = target(&call.command);
+    if audit::prefetch(tx, call, target) {
+        // The rule says what it lacks as well; whatever it does is dropped with the miss.
+        let _ = act(tx, call);
+        return Err(Stop::Miss);
+    }
+    let before = audit::before(tx, call, target)?;
+    let reply = act(tx, call)?;
+    if let Some(before) = before {
+        audit::done(tx, call, before, &reply)?;
+    }
+    Ok(reply)
+}
+
+fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     let who = &call.principal;
     match &call.command {
         Command::Submit(cmd) => submit::submit(tx, who, cmd),
@@ -148,6 +178,12 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::Heartbeat(cmd) => heartbeat::heartbeat(tx, cmd),
         Command::RetryParked(cmd) => trouble::retry_parked(tx, who, cmd),
         Command::DiscardParked(cmd) => trouble::discard_parked(tx, who, cmd),
+        Command::CreateKey(cmd) => create_key::create_key(tx, who, cmd),
+        Command::ChangeKey(cmd) => change_key::change_key(tx, cmd),
+        Command::RotateKey(cmd) => rotate_key::rotate_key(tx, cmd),
+        Command::RevokeKey(cmd) => revoke_key::revoke_key(tx, cmd),
+        Command::TouchKey(cmd) => touch_key::touch_key(tx, cmd),
+        Command::NoteRefusal(cmd) => audit::note_refusal(tx, cmd),
     }
 }
 
@@ -173,7 +209,9 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
-        | Command::Heartbeat(_) => return None,
+        | Command::Heartbeat(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -203,13 +241,28 @@ fn record(command: &Command) -> Option<Key> {
         Command::Replay(cmd) => cmd.id,
         Command::Expire(cmd) => return cmd.key,
         Command::RecordTrouble(cmd) => return cmd.key,
+        Command::CreateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::ChangeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RotateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RevokeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::TouchKey(cmd) => return Some(key_of(cmd.id)),
         Command::SubmitAll(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
+        | Command::NoteRefusal(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_) => return None,
     };
     Some(Key::Execution(id))
+}
+
+/// What an operator acts upon: the record of the command, or the dead letter it names.
+pub(crate) fn target(command: &Command) -> Option<Key> {
+    match command {
+        Command::RetryParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        Command::DiscardParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        other => record(other),
+    }
 }
 
 /// Runs the call unless its request id was seen: then the first reply, or a refusal if the body differs. A reply is
@@ -224,6 +277,7 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
         // The rest of what is missing is found by running on; it is loaded together with the kept reply.
         if !matches!(call.command, Command::Submit(_)) {
             record(&call.command).map(|record| tx.prefetch(record, PartMask::NONE));
+            audit::prefetch(tx, call, target(&call.command));
         }
         return Err(Stop::Miss);
     }

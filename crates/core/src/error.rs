@@ -62,6 +62,8 @@ pub enum Rejection {
     AttemptNotFound,
     StepNotFound,
     DeadLetterNotFound,
+    KeyNotFound,
+    NameTaken,
     ExecutionTerminal {
         outcome: Outcome,
         reason: Reason,
@@ -160,6 +162,8 @@ impl Rejection {
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
             Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound => "not_found",
+            Self::KeyNotFound => "key_not_found",
+            Self::NameTaken => "name_taken",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -199,6 +203,8 @@ impl Rejection {
             | Self::AttemptNotFound
             | Self::StepNotFound
             | Self::DeadLetterNotFound
+            | Self::KeyNotFound
+            | Self::NameTaken
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
             | Self::NotDelayed { .. }
@@ -253,6 +259,8 @@ impl fmt::Display for Rejection {
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
+            Self::KeyNotFound => write!(f, "there is no such key"),
+            Self::NameTaken => write!(f, "another key has this name; choose another"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
             }

@@ -5,6 +5,7 @@
 //! its rules; the engine brings records and commands together.
 
 pub mod apply;
+pub mod audit;
 pub mod change;
 pub mod codec;
 pub mod command;
@@ -15,6 +16,7 @@ pub mod event;
 pub mod execution;
 pub mod id;
 pub mod invariant;
+pub mod key;
 pub mod limits;
 pub mod loss;
 pub mod node;
@@ -33,5 +35,5 @@ extern crate self as weft_core;
 mod kit;
 
 pub use error::Rejection;
-pub use id::{CommitId, ExecutionId, LeaseId, PartitionId};
+pub use id::{CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
 pub use time::Time;

@@ -1,7 +1,7 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
 use crate::id::{ExecutionId, LeaseId};
-use crate::record::Step;
+use crate::record::{ApiKey, Step};
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
 use crate::text::Text;
@@ -69,6 +69,11 @@ pub enum Reply {
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
+    /// A key as it is now.
+    Key(Box<ApiKey>),
+    /// A first key was to be made, and there are keys.
+    KeysExist,
+    KeyRevoked,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

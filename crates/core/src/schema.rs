@@ -16,11 +16,24 @@ pub enum Kind {
     DeadLetter = 5,
     Node = 6,
     Step = 7,
+    ApiKey = 9,
+    Audit = 10,
+    Register = 11,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] =
-        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node, Kind::Step];
+    pub const ALL: [Kind; 10] = [
+        Kind::Execution,
+        Kind::Attempt,
+        Kind::Dedup,
+        Kind::Continuation,
+        Kind::DeadLetter,
+        Kind::Node,
+        Kind::Step,
+        Kind::ApiKey,
+        Kind::Audit,
+        Kind::Register,
+    ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -35,6 +48,9 @@ impl Kind {
             Kind::DeadLetter => &DEAD_LETTERS,
             Kind::Node => &NODES,
             Kind::Step => &STEPS,
+            Kind::ApiKey => &API_KEYS,
+            Kind::Audit => &AUDIT,
+            Kind::Register => &REGISTERS,
         }
     }
 }
@@ -113,10 +129,14 @@ pub enum IndexId {
     Attempts,
     /// Dead letters in the order they were parked, which is the order of their ids.
     DeadLetters,
+    /// API keys by name.
+    KeysByName,
+    /// The audit log: time of the act.
+    AuditByTime,
 }
 
 impl IndexId {
-    pub const ALL: [IndexId; 7] = [
+    pub const ALL: [IndexId; 9] = [
         IndexId::Ready,
         IndexId::ByCreated,
         IndexId::ByState,
@@ -124,6 +144,8 @@ impl IndexId {
         IndexId::ByClaim,
         IndexId::Attempts,
         IndexId::DeadLetters,
+        IndexId::KeysByName,
+        IndexId::AuditByTime,
     ];
 
     pub fn get(self) -> &'static Index {
@@ -448,6 +470,56 @@ pub static STEPS: Table = Table {
     parts: &["body", "value"],
     light: step::LIGHT,
     // Steps are numbered without gaps and the execution knows the numbers: they are read by their keys.
+    indexes: &[],
+};
+
+pub static API_KEYS: Table = Table {
+    kind: Kind::ApiKey,
+    name: "api_keys",
+    facets: &[
+        moving("name", Type::Text),
+        fixed("created_at", Type::Int),
+        moving_null("expires_at", Type::Int),
+        moving_null("last_used_at", Type::Int),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::KeysByName,
+        name: "api_keys_by_name",
+        kind: Kind::ApiKey,
+        facets: &[0],
+        when: None,
+    }],
+};
+
+pub static AUDIT: Table = Table {
+    kind: Kind::Audit,
+    name: "audit",
+    facets: &[
+        fixed("acted_at", Type::Int),
+        fixed("principal", Type::Text),
+        fixed("verb", Type::Text),
+        fixed("target", Type::Text),
+        fixed("result", Type::Text),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::AuditByTime,
+        name: "audit_by_time",
+        kind: Kind::Audit,
+        facets: &[0],
+        when: None,
+    }],
+};
+
+pub static REGISTERS: Table = Table {
+    kind: Kind::Register,
+    name: "registers",
+    facets: &[fixed("subject", Type::Text)],
+    parts: &["body"],
+    light: PartMask::of(0),
     indexes: &[],
 };
 

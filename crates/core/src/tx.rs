@@ -503,9 +503,12 @@ impl<'a> Tx<'a> {
     /// The changes of a command that succeeded. Refused if a record it leaves breaks an invariant.
     pub fn finish(self) -> Result<Effects, Rejection> {
         for pending in self.writes.values() {
-            if let Pending::Put(Record::Execution(execution)) = pending {
-                invariant::check(execution, self.now)
-                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?;
+            match pending {
+                Pending::Put(Record::Execution(execution)) => invariant::check(execution, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?,
+                Pending::Put(Record::ApiKey(key)) => invariant::check_key(key)
+                    .map_err(|broken| Rejection::internal(format!("key {}: {broken}", key.id)))?,
+                _ => {}
             }
         }
         Ok(Effects {

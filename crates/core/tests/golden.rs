@@ -3,9 +3,10 @@
 mod kit;
 
 use kit::World;
-use kit::calls::{cancel, fail, fence, record, step};
+use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
 use weft_core::command::{Command, When};
-use weft_core::record::{Key, Record};
+use weft_core::record::register::Subject;
+use weft_core::record::{Key, Record, api_key};
 use weft_core::schema::PartMask;
 
 /// A few records of every part that the codec writes.
@@ -30,6 +31,12 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let done = world.record(Key::Execution(id)).expect("the execution");
     let dedup = Key::Dedup(id.partition(), weft_core::digest::idempotency("shop", None, b"key"));
     let bound = world.record(dedup).expect("the dedup");
+    world.run(create_key("ops00001", "ops")).expect("it is created");
+    world.run(rotate_key("ops00001", None)).expect("it is rotated");
+    let ops = Key::ApiKey(api_key::HOME, "ops00001".parse().expect("an id"));
+    let (entry, end) = (Key::Audit(api_key::HOME, 2), Key::Register(api_key::HOME, Subject::AuditEnd));
+    let names = Key::Register(api_key::HOME, Subject::KeyNames);
+    let [rotated, told, ended, named] = [ops, entry, end, names].map(|key| world.record(key).expect("it is there"));
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
     vec![
         ("active", key, active),
@@ -37,6 +44,10 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("done", key, done),
         ("bound", dedup, bound),
         ("step", step, recorded),
+        ("api_key", ops, rotated),
+        ("audit", entry, told),
+        ("audit_end", end, ended),
+        ("key_names", names, named),
     ]
 }
 

@@ -5,6 +5,7 @@ use crate::request::Submission;
 use weft_core::command::{Call, Command};
 use weft_core::digest;
 use weft_core::error::Rejection;
+use weft_core::record::api_key;
 use weft_core::{ExecutionId, PartitionId};
 
 /// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
@@ -76,6 +77,12 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
         Command::Heartbeat(heartbeat) => return Ok(heartbeat.partition),
         Command::RetryParked(retry) => return Ok(retry.partition),
         Command::DiscardParked(discard) => return Ok(discard.partition),
+        Command::CreateKey(_)
+        | Command::ChangeKey(_)
+        | Command::RotateKey(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_) => return Ok(api_key::HOME),
+        Command::NoteRefusal(note) => return Ok(note.partition),
     };
     of_id(shared, id)
 }

@@ -34,7 +34,7 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
     }
     let expired = match record {
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) => {
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Audit(_) => {
             tx.delete(key);
             Expired::Fired
         }
@@ -42,8 +42,8 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
             Timer::Purge => purge::go_on(tx, *continuation)?,
             _ => cancel::go_on(tx, *continuation)?,
         },
-        Record::Attempt(_) | Record::Step(_) => {
-            return Err(Rejection::internal("E11 attempts and steps have no timers").into());
+        Record::Attempt(_) | Record::Step(_) | Record::ApiKey(_) | Record::Register(_) => {
+            return Err(Rejection::internal("E11 records of this kind have no timers").into());
         }
     };
     Ok(Reply::Expired(expired))

@@ -52,6 +52,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
         }
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => {}
     }
     Ok(Reply::Noted)
 }

@@ -27,6 +27,9 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::DeadLetter(..) => "dead letter".into(),
         Key::Node(..) => "node".into(),
         Key::Step(id, number) => format!("{} step {number}", script.name(id)),
+        Key::ApiKey(_, id) => format!("key {id}"),
+        Key::Audit(_, number) => format!("audit {number}"),
+        Key::Register(_, subject) => subject.name().into(),
     }
 }
 
@@ -51,6 +54,12 @@ pub fn record(script: &Script, at: Key) -> String {
             let (body, value) = (&step.body, String::from_utf8_lossy(step.value()));
             format!("{name} {}={} attempt={}", body.name, shorten(&value), body.attempt)
         }
+        Some(Record::ApiKey(key)) => format!("{name} {}", key.summary()),
+        Some(Record::Audit(entry)) => {
+            let act = &entry.body.act;
+            format!("{name} {} {} {} {}", act.principal, act.verb, act.change, act.result)
+        }
+        Some(Record::Register(_)) => name,
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
@@ -197,6 +206,9 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Expired(Expired::Stale) => "stale".into(),
         Reply::Expired(Expired::More) => "more".into(),
         Reply::Noted => "noted".into(),
+        Reply::Key(key) => key.summary(),
+        Reply::KeysExist => "there are keys".into(),
+        Reply::KeyRevoked => "revoked".into(),
         Reply::StepsRecorded(steps) => self::recorded(steps).trim_start().to_owned(),
         Reply::SubmittedAll(all) => {
             let names: Vec<String> = all.iter().map(|done| script.name(done.id)).collect();

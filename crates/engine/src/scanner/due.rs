@@ -237,6 +237,7 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Dedup(dedup) => (&dedup.body.namespace, None),
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return false,
     };
     if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
         return false;
