@@ -168,7 +168,9 @@ fn append(tx: &mut Tx<'_>, partition: PartitionId, act: Act) -> Result<(), Stop>
     let end = match tx.get(end_key(partition), PartMask::NONE)? {
         Some(Record::Register(register)) => match register.body {
             register::Body::AuditEnd(end) => end,
-            register::Body::KeyNames(_) => return Err(Rejection::internal("K2 the end of the log is a register").into()),
+            register::Body::KeyNames(_) => {
+                return Err(Rejection::internal("K2 the end of the log is a register").into());
+            }
         },
         _ => End::default(),
     };

@@ -571,15 +571,7 @@ pub struct ChangeKey {
 impl ChangeKey {
     /// Changes nothing yet.
     pub fn new(id: KeyId) -> Self {
-        Self {
-            id,
-            name: None,
-            scopes: None,
-            namespaces: None,
-            read_only: None,
-            rate_class: None,
-            expires_at: None,
-        }
+        Self { id, name: None, scopes: None, namespaces: None, read_only: None, rate_class: None, expires_at: None }
     }
 }
 

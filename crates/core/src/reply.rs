@@ -1,9 +1,9 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
 use crate::id::{ExecutionId, LeaseId};
-use crate::record::{ApiKey, Step};
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::record::{ApiKey, Step};
 use crate::text::Text;
 use crate::time::Time;
 use bytes::Bytes;

@@ -505,13 +505,7 @@ pub static AUDIT: Table = Table {
     ],
     parts: &["body"],
     light: PartMask::of(0),
-    indexes: &[Index {
-        id: IndexId::AuditByTime,
-        name: "audit_by_time",
-        kind: Kind::Audit,
-        facets: &[0],
-        when: None,
-    }],
+    indexes: &[Index { id: IndexId::AuditByTime, name: "audit_by_time", kind: Kind::Audit, facets: &[0], when: None }],
 };
 
 pub static REGISTERS: Table = Table {

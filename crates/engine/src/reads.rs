@@ -209,7 +209,7 @@ async fn load_attempt(
     }
 }
 
-async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
+pub async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
     let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
     match read.found.into_iter().next().flatten() {
         Some(found) => decode(key, &found, parts).map(Some),
@@ -217,7 +217,7 @@ async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<R
     }
 }
 
-fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
+pub fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
     Record::decode(key, &found.parts, parts).map_err(|error| Rejection::internal(format!("{key:?}: {error}")))
 }
 

@@ -167,8 +167,7 @@ fn api_24_a_revoked_key_reads_as_unknown_and_its_name_is_free() {
 fn api_24_a_change_leaves_what_it_does_not_name() {
     let mut world = World::new();
     let before = created(&mut world, OPS, "ops");
-    let change =
-        ChangeKey { scopes: Some(Scopes::WORK), read_only: Some(true), ..ChangeKey::new(id(OPS)) };
+    let change = ChangeKey { scopes: Some(Scopes::WORK), read_only: Some(true), ..ChangeKey::new(id(OPS)) };
     world.run(Command::ChangeKey(Box::new(change))).unwrap();
     let after = stored(&world, OPS).unwrap();
     assert_eq!(after.summary(), "name=ops scopes=work namespaces=shop read_only");
@@ -178,9 +177,8 @@ fn api_24_a_change_leaves_what_it_does_not_name() {
 #[test]
 fn api_25_a_first_key_is_made_only_where_there_is_none() {
     let mut world = World::new();
-    let first = |text: &str| {
-        Command::CreateKey(Box::new(CreateKey { only_if_none: true, ..new_key(text, "bootstrap") }))
-    };
+    let first =
+        |text: &str| Command::CreateKey(Box::new(CreateKey { only_if_none: true, ..new_key(text, "bootstrap") }));
     assert!(matches!(world.run(first(OPS)), Ok(Reply::Key(_))));
     let log = world.audit(HOME).len();
     assert_eq!(world.run(first("other001")), Ok(Reply::KeysExist));

@@ -28,8 +28,9 @@ pub struct Audit {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
     pub act: Act,
-    /// When the entry before was made; tells one that was kept long enough from one that was removed.
-    pub previous_at: Time,
+    /// The end of the log before this entry. So each can be checked by itself when those before have been kept long
+    /// enough and are gone.
+    pub previous: End,
     /// The hash over the entry before and this one.
     pub chain: [u8; 32],
 }
@@ -56,9 +57,8 @@ pub struct Act {
 impl Audit {
     /// The entry after `previous` in the log of its partition.
     pub fn after(previous: &End, partition: PartitionId, act: Act) -> Self {
-        let number = previous.number + 1;
-        let chain = chain(&previous.chain, partition, number, previous.at, &act);
-        Self { partition, number, body: Body { act, previous_at: previous.at, chain } }
+        let chain = chain(partition, previous, &act);
+        Self { partition, number: previous.number + 1, body: Body { act, previous: *previous, chain } }
     }
 
     /// Where the log ends with this entry.
@@ -68,14 +68,18 @@ impl Audit {
 
     /// It is what was written after `previous`.
     pub fn follows(&self, previous: &End) -> bool {
-        let body = &self.body;
-        let chain = chain(&previous.chain, self.partition, self.number, body.previous_at, &body.act);
-        self.number == previous.number + 1 && body.previous_at == previous.at && body.chain == chain
+        self.is_sound() && self.body.previous == *previous
+    }
+
+    /// Its hash is that of its own fields and of the end it was written after.
+    pub fn is_sound(&self) -> bool {
+        let previous = &self.body.previous;
+        self.number == previous.number + 1 && self.body.chain == chain(self.partition, previous, &self.body.act)
     }
 
     /// The entries before this one have been kept as long as they had to be.
     pub fn may_be_first(&self, now: Time) -> bool {
-        self.number == 1 || self.body.previous_at + AUDIT_KEPT_MS <= now
+        self.number == 1 || self.body.previous.at + AUDIT_KEPT_MS <= now
     }
 
     pub fn key(&self) -> Key {
@@ -125,13 +129,13 @@ pub struct End {
     pub chain: [u8; 32],
 }
 
-fn chain(before: &[u8; 32], partition: PartitionId, number: u64, previous_at: Time, act: &Act) -> [u8; 32] {
+fn chain(partition: PartitionId, previous: &End, act: &Act) -> [u8; 32] {
     digest(&[
         b"audit",
-        before,
+        &previous.chain,
         &partition.0.to_be_bytes(),
-        &number.to_be_bytes(),
-        &previous_at.ms().to_be_bytes(),
+        &previous.number.to_be_bytes(),
+        &previous.at.ms().to_be_bytes(),
         &act.at.ms().to_be_bytes(),
         act.principal.as_bytes(),
         act.namespace.as_bytes(),
@@ -185,7 +189,7 @@ mod tests {
         let changes: [Change; 12] = [
             |entry| entry.number += 1,
             |entry| entry.partition = PartitionId(4),
-            |entry| entry.body.previous_at = Time::from_ms(4),
+            |entry| entry.body.previous.at = Time::from_ms(4),
             |entry| entry.body.act.at = Time::from_ms(8),
             |entry| entry.body.act.principal = "eve".into(),
             |entry| entry.body.act.namespace = "".into(),
