@@ -12,3 +12,4 @@ mod refusals;
 mod scanners;
 mod steps;
 mod timers;
+mod workers;
