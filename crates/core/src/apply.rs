@@ -1,5 +1,6 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
@@ -41,7 +42,7 @@ fn fresh(reply: Reply) -> Applied {
 }
 
 /// Whether the caller has a scope that the verb needs.
-fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
+pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
     let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
     let scopes = who.scopes;
     match command {
@@ -63,7 +64,7 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         Command::RegisterWorker(_) | Command::BeatWorker(_) => scopes.need(work.with(Scopes::ENGINE), "work"),
         Command::DrainWorker(_) => scopes.need(work.with(operate), "operate"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
-        Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit),
+        Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
         Command::Revoke(_)
         | Command::Hold(_)
@@ -74,13 +75,18 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::RetryParked(_)
         | Command::DiscardParked(_)
         | Command::UndrainWorker(_)
-        | Command::MarkWorkerDead(_) => scopes.need(operate, "operate"),
+        | Command::MarkWorkerDead(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_) => scopes.need(operate, "operate"),
         Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
         | Command::SettleWorker(_)
-        | Command::EndLease(_) => scopes.need(Scopes::ENGINE, "engine"),
+        | Command::EndLease(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
 }
 
@@ -95,7 +101,7 @@ fn fenced_or(scopes: Scopes, fenced: bool, others: Scopes) -> Result<(), Rejecti
 }
 
 /// Shape and size, before anything is read.
-fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
+pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
     match command {
         Command::Submit(cmd) => submit::validate(cmd, limits, now),
         Command::SubmitAll(cmd) => submit_all::validate(cmd, limits, now),
@@ -123,6 +129,7 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         Command::DrainWorker(cmd) => worker::drain::validate(cmd),
         Command::UndrainWorker(cmd) => worker::undrain::validate(cmd),
         Command::MarkWorkerDead(cmd) => worker::mark_dead::validate(cmd),
+        Command::StartBulk(cmd) => bulk::start::validate(cmd),
         Command::Release(_)
         | Command::Purge(_)
         | Command::Expire(_)
@@ -131,11 +138,16 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         | Command::Heartbeat(_)
         | Command::SettleWorker(_)
         | Command::EndLease(_)
-        | Command::RetryParked(_) => Ok(()),
+        | Command::RetryParked(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => Ok(()),
     }
 }
 
-fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+/// The rule that the command names, for a call that was checked.
+pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     expect_revision(tx, call)?;
     let who = &call.principal;
     match &call.command {
@@ -174,6 +186,11 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::MarkWorkerDead(cmd) => worker::mark_dead::mark_dead(tx, who, cmd),
         Command::SettleWorker(cmd) => worker::settle::settle(tx, who, cmd),
         Command::EndLease(cmd) => lose::end(tx, who, cmd),
+        Command::StartBulk(cmd) => bulk::start::start(tx, who, cmd),
+        Command::StopBulk(cmd) => bulk::stop::stop(tx, who, cmd),
+        Command::ShareBulk(cmd) => bulk::share::share(tx, cmd),
+        Command::AdvanceBulk(cmd) => bulk::advance::advance(tx, cmd),
+        Command::ReportBulk(cmd) => bulk::report::report(tx, cmd),
     }
 }
 
@@ -193,6 +210,8 @@ fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
+        Command::StartBulk(cmd) => cmd.id?.partition(),
+        Command::StopBulk(cmd) => cmd.id.partition(),
         Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
         Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
         Command::Claim(_)
@@ -201,7 +220,10 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
-        | Command::EndLease(_) => return None,
+        | Command::EndLease(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -243,7 +265,12 @@ fn record(command: &Command) -> Option<Key> {
         | Command::DrainWorker(_)
         | Command::UndrainWorker(_)
         | Command::MarkWorkerDead(_)
-        | Command::SettleWorker(_) => return None,
+        | Command::SettleWorker(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => return None,
     };
     Some(Key::Execution(id))
 }

@@ -2,14 +2,16 @@
 
 use crate::change::DueEntry;
 use crate::error::Rejection;
-use crate::id::{CommitId, ExecutionId, LeaseId};
+use crate::filter::Filter;
+use crate::id::{BulkId, CommitId, ExecutionId, LeaseId, PartitionId};
 use crate::record::Key;
+use crate::record::bulk_job::{Counts, Definition, Place, Verb};
 use crate::record::execution::{Deadline, Policy};
 use crate::schema::Timer;
 use crate::text::{Capabilities, Text};
 use crate::time::Time;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One call: who, what, and whether a repeat of it must be recognised.
@@ -46,7 +48,7 @@ impl Principal {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes(u8);
 
 impl Scopes {
@@ -124,6 +126,15 @@ pub enum Command {
     SettleWorker(SettleWorker),
     /// The engine's own: a lease goes with its worker process.
     EndLease(EndLease),
+    /// One verb for all executions that a filter names.
+    StartBulk(Box<StartBulk>),
+    StopBulk(StopBulk),
+    /// The engine's own: a partition is told of its share of a bulk job, or that it is stopped.
+    ShareBulk(Box<ShareBulk>),
+    /// The engine's own: a bulk job, or a share of one, goes on.
+    AdvanceBulk(AdvanceBulk),
+    /// The engine's own: a share is done, and the job is told.
+    ReportBulk(ReportBulk),
 }
 
 impl Command {
@@ -165,12 +176,17 @@ impl Command {
             Command::MarkWorkerDead(_) => "mark_worker_dead",
             Command::SettleWorker(_) => "settle_worker",
             Command::EndLease(_) => "end_lease",
+            Command::StartBulk(_) => "start_bulk",
+            Command::StopBulk(_) => "stop_bulk",
+            Command::ShareBulk(_) => "share_bulk",
+            Command::AdvanceBulk(_) => "advance_bulk",
+            Command::ReportBulk(_) => "report_bulk",
         }
     }
 }
 
 /// A start or a deadline as the caller gave it: an absolute time or a duration, never both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     At(Time),
     InMs(u64),
@@ -326,7 +342,7 @@ pub struct Cancel {
     pub cascade: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelMode {
     Immediate,
     Graceful { grace_ms: u64 },
@@ -404,7 +420,7 @@ pub struct Replay {
 }
 
 /// What a replay does with the recorded steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Steps {
     /// The work begins anew.
     #[default]
@@ -413,7 +429,7 @@ pub enum Steps {
     Keep,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineWish {
     /// The submitted one; a relative one counts from the replay.
     Keep,
@@ -580,4 +596,64 @@ pub enum WorkerEnd {
     Lost,
     /// It has left, or its time to drain is over: nothing is counted.
     Drained,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartBulk {
+    /// Minted by the engine. Not part of what the caller gave.
+    #[serde(skip)]
+    pub id: Option<BulkId>,
+    /// How many partitions there are.
+    #[serde(skip)]
+    pub partitions: u16,
+    pub filter: Filter,
+    pub verb: Verb,
+    /// Counts what would be done, and changes nothing.
+    pub dry_run: bool,
+    /// Ends once it was done to so many executions.
+    pub max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopBulk {
+    pub id: BulkId,
+}
+
+/// Makes the share of a partition unless it is there, and ends it with `stop`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShareBulk {
+    pub partition: PartitionId,
+    pub job: BulkId,
+    pub definition: Definition,
+    /// To how many executions the verb may still be done.
+    pub left: Option<u64>,
+    pub stop: bool,
+    /// When the job was read. What comes much later is not heeded: the share may have been there and gone.
+    pub told_at: Time,
+}
+
+/// Takes a bulk job, or a share of one, further, if it is still where the engine saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdvanceBulk {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    pub due: Time,
+    pub progress: BulkProgress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum BulkProgress {
+    /// A share: the executions behind `after` that seem to match, and how far the look for them went.
+    Page { after: Option<Place>, found: Vec<Place>, through: Option<Place>, more: bool },
+    /// A share: the job knows its counts.
+    Reported,
+    /// A job: these partitions know of their shares, or that these are stopped.
+    Told { partitions: Vec<u16>, stopped: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportBulk {
+    pub job: BulkId,
+    pub partition: PartitionId,
+    pub counts: Counts,
 }

@@ -62,6 +62,7 @@ pub enum Rejection {
     AttemptNotFound,
     StepNotFound,
     DeadLetterNotFound,
+    BulkNotFound,
     ExecutionTerminal {
         outcome: Outcome,
         reason: Reason,
@@ -169,7 +170,7 @@ impl Rejection {
             Self::StaleLease { .. } => "stale_lease",
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
-            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound => "not_found",
+            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound | Self::BulkNotFound => "not_found",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -215,6 +216,7 @@ impl Rejection {
             | Self::StepNotFound
             | Self::DeadLetterNotFound
             | Self::WorkerNotFound
+            | Self::BulkNotFound
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
             | Self::NotDelayed { .. }
@@ -269,6 +271,7 @@ impl fmt::Display for Rejection {
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
+            Self::BulkNotFound => write!(f, "there is no such bulk job in this namespace"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
             }

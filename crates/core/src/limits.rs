@@ -83,6 +83,14 @@ pub const PURGE_STEPS_PER_COMMIT: u32 = 500;
 pub const FANOUT_PER_COMMIT: usize = 1000;
 /// Attempts that go with the execution itself; a longer history is left to a continuation.
 pub const PURGE_INLINE_MAX: usize = 16;
+/// Executions that one commit of a bulk job may meet; it ends earlier when it has changed so much.
+pub const BULK_PER_COMMIT: usize = 250;
+pub const BULK_RECORDS_PER_COMMIT: usize = 1000;
+pub const BULK_BYTES_PER_COMMIT: usize = 2 << 20;
+/// How long a bulk job is kept after its end.
+pub const BULK_KEEP_MS: u64 = DAY_MS;
+/// States that a filter may name.
+pub const FILTER_STATES_MAX: usize = 16;
 pub const ACTIONS_MAX: usize = 256;
 pub const LEASE_EPISODES_MAX: usize = 64;
 pub const LIST_LIMIT_DEFAULT: usize = 50;

@@ -16,11 +16,12 @@ pub enum Kind {
     DeadLetter = 5,
     Node = 6,
     Step = 7,
-    Worker = 10,
+    Worker = 12,
+    BulkJob = 8,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::Execution,
         Kind::Attempt,
         Kind::Dedup,
@@ -29,6 +30,7 @@ impl Kind {
         Kind::Node,
         Kind::Step,
         Kind::Worker,
+        Kind::BulkJob,
     ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
@@ -45,6 +47,7 @@ impl Kind {
             Kind::Node => &NODES,
             Kind::Step => &STEPS,
             Kind::Worker => &WORKERS,
+            Kind::BulkJob => &BULK_JOBS,
         }
     }
 }
@@ -214,10 +217,12 @@ pub enum Timer {
     Worker = 10,
     /// Leases of a worker process that are to be looked at.
     WorkerLeases = 11,
+    /// A bulk job, or a share of one, that goes on.
+    Bulk = 12,
 }
 
 impl Timer {
-    pub const ALL: [Timer; 11] = [
+    pub const ALL: [Timer; 12] = [
         Timer::Lease,
         Timer::AttemptTimeout,
         Timer::Deadline,
@@ -229,6 +234,7 @@ impl Timer {
         Timer::CancelChildren,
         Timer::Worker,
         Timer::WorkerLeases,
+        Timer::Bulk,
     ];
 
     pub fn from_u8(number: u8) -> Option<Timer> {
@@ -248,6 +254,7 @@ impl Timer {
             Timer::CancelChildren => "cancel_children",
             Timer::Worker => "worker",
             Timer::WorkerLeases => "worker_leases",
+            Timer::Bulk => "bulk",
         }
     }
 }
@@ -514,6 +521,16 @@ pub static WORKERS: Table = Table {
         facets: &[worker::NAMESPACE, worker::INSTANCE],
         when: None,
     }],
+};
+
+pub static BULK_JOBS: Table = Table {
+    kind: Kind::BulkJob,
+    name: "bulk_jobs",
+    facets: &[fixed("namespace", Type::Text), fixed("role", Type::Text), fixed("created_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    // A job names its partition and the partitions of its shares: they are read by their keys.
+    indexes: &[],
 };
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
+use crate::bulk::{self, BulkRequest, BulkView};
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
@@ -14,10 +15,10 @@ use crate::worker::roster::{Standing, Stirred};
 use crate::worker::{self, Admitted, Beat, Heartbeat, LeasePage, Registered, Registration};
 use crate::worker::{WorkerFilter, WorkerPage, WorkerTarget};
 use bytes::Bytes;
-use futures_util::future::{self, Either};
+use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use weft_core::apply::Applied;
 use weft_core::command::{self, Call, Command, Fence, Principal};
 use weft_core::error::Rejection;
@@ -27,7 +28,7 @@ use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
-use weft_core::{ExecutionId, LeaseId, PartitionId, Time};
+use weft_core::{BulkId, ExecutionId, LeaseId, PartitionId, Time};
 use weft_store::{Range, Scan, Target};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
@@ -43,6 +44,23 @@ pub struct Completed {
     pub outcome: Outcome,
     pub attempt: u32,
     pub cancel_was_requested: bool,
+}
+
+/// The reply to a revocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The epoch that ended.
+    pub epoch: u64,
+    /// It had been revoked before.
+    pub already: bool,
+}
+
+/// The reply to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// False if nobody held it.
+    pub changed: bool,
+    pub public_state: PublicState,
 }
 
 impl Client {
@@ -145,17 +163,23 @@ impl Client {
 
     /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
     pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+        self.claim_until(claim, &Notify::new()).await
+    }
+
+    /// The same, but the wait ends when `left` is told, as if its time were up. Unlike a call that is dropped it answers
+    /// what has been leased all the same, so that it can be given back.
+    pub async fn claim_until(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
-        if self.shared.is_closing() {
-            return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
+        if self.shared.is_draining() {
+            return Ok(draining());
         }
         let Admitted::Yes { session, stirred } = worker::admit(&self.shared, &self.principal, &claim).await? else {
-            return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
+            return Ok(draining());
         };
         let spec = Arc::new(self.claim_spec(&claim, session)?);
         self.shared.hub.seen(&spec, self.shared.now());
-        let mut reply = self.claim_as(&claim, &spec, stirred).await?;
+        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred }).await?;
         if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
             // The wait may have ended because its process is to take no more work.
             let (roster, now) = (&self.shared.roster, self.shared.now());
@@ -165,28 +189,28 @@ impl Client {
         Ok(reply)
     }
 
-    async fn claim_as(&self, claim: &Claim, spec: &Arc<ClaimSpec>, stirred: Stirred) -> Result<ClaimReply, Rejection> {
+    async fn claim_as(&self, claim: &Claim, spec: &Arc<ClaimSpec>, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
         if let Some(id) = claim.execution {
             return self.claim_one(id, spec).await;
         }
         // A repeat gets what the first call took, wherever that is, and nothing else.
         let mut again = ClaimReply::default();
         for partition in self.partitions_of_claim(spec).await? {
-            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, Stirred::NEVER).await?);
+            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, leave).await?);
         }
         if !again.executions.is_empty() {
             return Ok(again);
         }
         if self.shared.partitions.len() == 1 {
-            return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), stirred).await;
+            return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), leave).await;
         }
-        let reply = self.claim_known(spec, claim.max).await?;
+        let reply = self.claim_known(spec, claim.max, leave).await?;
         if !reply.executions.is_empty() || reply.more {
             return Ok(reply);
         }
         match claim.wait_ms {
-            0 => self.claim_found(spec, claim.max).await,
-            wait_ms => self.claim_waiting(spec, claim.max, wait_ms, stirred).await,
+            0 => self.claim_found(spec, claim.max, leave).await,
+            wait_ms => self.claim_waiting(spec, claim.max, wait_ms, leave).await,
         }
     }
 
@@ -232,13 +256,13 @@ impl Client {
     }
 
     /// Takes what this node knows of.
-    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
-        self.claim_from(order, spec, max).await
+        self.claim_from(order, spec, max, leave).await
     }
 
     /// Takes what a look at all partitions finds.
-    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
         let mut found = BTreeSet::new();
         for lane in spec.lane_keys() {
             let answer = lanes::look(&self.shared, lane).await;
@@ -247,7 +271,7 @@ impl Client {
         }
         let (mine, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
-        self.claim_from(mine.into_iter().chain(others).collect(), spec, max).await
+        self.claim_from(mine.into_iter().chain(others).collect(), spec, max, leave).await
     }
 
     async fn claim_from(
@@ -255,10 +279,11 @@ impl Client {
         partitions: Vec<PartitionId>,
         spec: &Arc<ClaimSpec>,
         max: usize,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
         for partition in partitions {
-            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, Stirred::NEVER).await {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, leave).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
@@ -278,7 +303,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wish: Wish,
-        stirred: Stirred,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
@@ -287,7 +312,7 @@ impl Client {
             job = job.again_only();
         }
         self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-        await_claim(&*self.shared.runtime, seat, answer, wait_ms, stirred).await
+        await_claim(&self.shared, seat, answer, wait_ms, leave).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -320,7 +345,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wait_ms: u64,
-        mut stirred: Stirred,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
@@ -334,12 +359,12 @@ impl Client {
         drop(answer_to);
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        let answer = unless_stirred(answers.recv(), &mut stirred);
-        match runtime::timeout(&*self.shared.runtime, wait_ms, answer).await.flatten() {
-            Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
-            None if seat.leave() => Ok(ClaimReply::default()),
+        match wait(&self.shared, wait_ms, leave, answers.recv()).await {
+            Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
             // A partition has begun to serve it: its commit decides.
-            None => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
+            Waited::Late | Waited::Draining => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
         }
     }
 
@@ -480,8 +505,8 @@ impl Client {
         self.ask(tagging).await
     }
 
-    /// Takes the lease away; answers the epoch that ended.
-    pub async fn revoke(&self, revoking: Revoking) -> Result<Answered<u64>, Rejection> {
+    /// Takes the lease away.
+    pub async fn revoke(&self, revoking: Revoking) -> Result<Answered<Revoked>, Rejection> {
         self.ask(revoking).await
     }
 
@@ -490,7 +515,7 @@ impl Client {
         self.ask(holding).await
     }
 
-    pub async fn release(&self, releasing: impl Into<Releasing>) -> Result<Answered<PublicState>, Rejection> {
+    pub async fn release(&self, releasing: impl Into<Releasing>) -> Result<Answered<Released>, Rejection> {
         self.ask(releasing.into()).await
     }
 
@@ -594,6 +619,35 @@ impl Client {
         crate::explain::explain(&self.shared, &self.principal, id).await
     }
 
+    // Bulk jobs.
+
+    /// Starts one verb for all executions that a filter names. The job goes on by itself, over restarts and on whatever
+    /// node is there.
+    pub async fn start_bulk(&self, request: BulkRequest) -> Result<Answered<BulkView>, Rejection> {
+        let id = bulk::fresh_id(&self.shared, &self.principal, request.request_id.as_deref());
+        let (command, request_id) = request.command(id, self.shared.description.partitions);
+        let started = answered(self.one(self.call(command, request_id), Urgency::Normal).await, |reply| match reply {
+            Reply::BulkStarted(id) => Ok(id),
+            other => Err(other),
+        })?;
+        let value = self.bulk(started.value).await?;
+        Ok(Answered { value, repeated: started.repeated })
+    }
+
+    /// How far a bulk job is.
+    pub async fn bulk(&self, id: BulkId) -> Result<BulkView, Rejection> {
+        self.principal.scopes.need(command::Scopes::OPERATE, "operate")?;
+        bulk::read(&self.shared, &self.principal, id).await
+    }
+
+    /// Ends a bulk job. What it has done stays done; a partition that is at it may finish the commit it is in.
+    pub async fn stop_bulk(&self, id: BulkId, request_id: Option<Bytes>) -> Result<Answered<BulkView>, Rejection> {
+        let command = Command::StopBulk(command::StopBulk { id });
+        let stopped = self.one(self.call(command, request_id), Urgency::Urgent).await?;
+        let value = self.bulk(id).await?;
+        Ok(Answered { value, repeated: stopped.repeated })
+    }
+
     // Sending.
 
     fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
@@ -662,11 +716,11 @@ fn only<T>(mut answers: Vec<Result<T, Rejection>>) -> Result<T, Rejection> {
 
 /// Waits for the answer of one partition. When the time is up the seat is given back, unless it is being served.
 async fn await_claim(
-    runtime: &dyn crate::runtime::Runtime,
+    shared: &Shared,
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
-    mut stirred: Stirred,
+    leave: &mut Leave<'_>,
 ) -> Result<ClaimReply, Rejection> {
     let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
     // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
@@ -674,25 +728,59 @@ async fn await_claim(
     let reply = if wait_ms == 0 {
         answer.recv().await.unwrap_or_else(gone)
     } else {
-        let told = unless_stirred(answer.recv(), &mut stirred);
-        match runtime::timeout(runtime, wait_ms, told).await.flatten() {
-            Some(reply) => reply.unwrap_or_else(gone),
-            None if seat.leave() => Ok(ClaimReply::default()),
+        match wait(shared, wait_ms, leave, answer.recv()).await {
+            Waited::Answered(reply) => reply.unwrap_or_else(gone),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
             // The partition has begun to serve it: its commit decides.
-            None => answer.recv().await.unwrap_or_else(gone),
+            Waited::Late | Waited::Draining => answer.recv().await.unwrap_or_else(gone),
         }
     };
     drop(guard);
     reply
 }
 
-/// The answer, or `None` if the claim should look first whether it may still wait.
-async fn unless_stirred<T>(answer: impl Future<Output = T>, stirred: &mut Stirred) -> Option<T> {
-    let stirred = stirred.wait();
-    futures_util::pin_mut!(answer, stirred);
-    match future::select(answer, stirred).await {
-        Either::Left((answer, _)) => Some(answer),
-        Either::Right(_) => None,
+/// Nothing for a claim of a node that hands out nothing more.
+fn draining() -> ClaimReply {
+    ClaimReply { draining: true, ..ClaimReply::default() }
+}
+
+/// What makes a claim stop waiting before its time.
+struct Leave<'a> {
+    /// Its caller has gone, or wants no more.
+    left: &'a Notify,
+    /// Its process is no longer what it was when it was let in.
+    stirred: Stirred,
+}
+
+/// What ended a wait.
+enum Waited<T> {
+    Answered(T),
+    Late,
+    Draining,
+}
+
+async fn wait<T>(
+    shared: &Shared,
+    wait_ms: u64,
+    leave: &mut Leave<'_>,
+    answer: impl Future<Output = T>,
+) -> Waited<T> {
+    // Listened for before the look, so that a drain between the two is not missed.
+    let drained = shared.drained.notified();
+    let draining = async {
+        match shared.is_draining() {
+            true => (),
+            false => drained.await,
+        }
+    };
+    let (left, stirred) = (leave.left.notified(), leave.stirred.wait());
+    futures_util::pin_mut!(answer, draining, left, stirred);
+    let stopped = future::select(draining, future::select(left, stirred));
+    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
+        Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
+        Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,
+        Some(future::Either::Right((future::Either::Right(_), _))) | None => Waited::Late,
     }
 }
 

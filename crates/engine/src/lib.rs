@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod bulk;
 pub mod client;
 mod clock;
 pub mod config;
@@ -49,10 +50,11 @@ mod store;
 mod verb;
 pub mod worker;
 
+pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
-pub use explain::{Explanation, Obstacle};
+pub use explain::{Explanation, NoWorker, Obstacle};
 pub use hub::Notice;
 pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{

@@ -6,7 +6,7 @@ use weft_core::command::{Call, Command, WorkerName};
 use weft_core::digest;
 use weft_core::error::Rejection;
 use weft_core::text::Text;
-use weft_core::{ExecutionId, PartitionId};
+use weft_core::{BulkId, ExecutionId, PartitionId};
 
 /// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
 pub fn of_submission(
@@ -46,6 +46,13 @@ pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection>
         return Err(Rejection::InvalidId { expected: "x" });
     }
     Ok(partition)
+}
+
+pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
+    match usize::from(id.partition().0) < shared.partitions.len() {
+        true => Ok(id.partition()),
+        false => Err(Rejection::InvalidId { expected: "j" }),
+    }
 }
 
 /// The partition of the record that a command is about.
@@ -95,6 +102,13 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
             return Ok(settle.key.expect("place: the engine names the record").partition());
         }
         Command::EndLease(end) => end.id,
+        Command::StartBulk(start) => return of_bulk(shared, start.id.expect("place: the engine has minted an id")),
+        Command::StopBulk(stop) => return of_bulk(shared, stop.id),
+        Command::ShareBulk(share) => return Ok(share.partition),
+        Command::ReportBulk(report) => return Ok(report.job.partition()),
+        Command::AdvanceBulk(advance) => {
+            return Ok(advance.key.expect("place: a bulk job names its record").partition());
+        }
     };
     of_id(shared, id)
 }

@@ -35,7 +35,7 @@ set last = coalesce((select commit_id from feed where partition = id order by se
     },
     Upgrade {
         version: 3,
-        what: "add recorded steps and the registry of workers",
+        what: "add recorded steps, the registry of workers and bulk jobs",
         sql: "\
 create table steps (
     partition smallint not null,
@@ -76,7 +76,18 @@ create table workers (
     primary key (partition, id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
 alter table workers alter column body set storage external;
-create index workers_by_instance on workers (partition, namespace, instance, id) where partition >= 0",
+create index workers_by_instance on workers (partition, namespace, instance, id) where partition >= 0;
+create table bulk_jobs (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    namespace text collate \"C\" not null,
+    role text collate \"C\" not null,
+    created_at bigint not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table bulk_jobs alter column body set storage external",
     },
 ];
 

@@ -77,7 +77,18 @@ create table workers (
     body blob,
     primary key (partition, id)
 ) without rowid;
-create index workers_by_instance on workers (partition, namespace, instance, id)",
+create index workers_by_instance on workers (partition, namespace, instance, id);
+create table bulk_jobs (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    role text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid",
     },
 ];
 

@@ -10,7 +10,7 @@ use crate::error::Rejection;
 use crate::event::Fact;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{LeaseEnd, Outcome, Reason, State, Verdict};
-use crate::record::{Execution, Record};
+use crate::record::{Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::Text;
@@ -20,18 +20,8 @@ use crate::worker::reap;
 /// Fires the timer if the record has it armed and due. Firing it twice is harmless: the second finds it gone.
 pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, Stop> {
     let key = cmd.key.expect("expire: the engine names the record");
-    let now = tx.now();
     let hint = Due { timer: cmd.timer, at: cmd.due };
-    let record = tx.get(key, PartMask::NONE)?;
-    let armed = record.as_ref().and_then(|record| record.due().into_iter().find(|due| due.timer == cmd.timer));
-    // An entry that the record does not have is removed; the one it has goes or moves with the record itself.
-    if armed != Some(hint) {
-        tx.drop_due(DueEntry::new(hint, key));
-    }
-    let (Some(record), Some(armed)) = (record, armed) else { return Ok(Reply::Expired(Expired::Stale)) };
-    if armed.at > now {
-        return Ok(Reply::Expired(Expired::Stale));
-    }
+    let Some(record) = armed(tx, key, hint)? else { return Ok(Reply::Expired(Expired::Stale)) };
     let expired = match record {
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) => {
@@ -46,11 +36,28 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
             Timer::Worker => reap::reap(tx, *worker, &who.name),
             _ => reap::postpone(tx, *worker),
         },
+        Record::BulkJob(_) if cmd.timer == Timer::Retention => {
+            tx.delete(key);
+            Expired::Fired
+        }
+        Record::BulkJob(_) => return Err(Rejection::internal("E11 a bulk job goes on by a command of its own").into()),
         Record::Attempt(_) | Record::Step(_) => {
             return Err(Rejection::internal("E11 attempts and steps have no timers").into());
         }
     };
     Ok(Reply::Expired(expired))
+}
+
+/// The record, if it has the timer armed and due.
+pub(crate) fn armed(tx: &mut Tx<'_>, key: Key, hint: Due) -> Result<Option<Record>, Stop> {
+    let record = tx.get(key, PartMask::NONE)?;
+    let armed = record.as_ref().and_then(|record| record.due().into_iter().find(|due| due.timer == hint.timer));
+    // An entry that the record does not have is removed; the one it has goes or moves with the record itself.
+    if armed != Some(hint) {
+        tx.drop_due(DueEntry::new(hint, key));
+    }
+    let due = armed.is_some_and(|armed| armed.at <= tx.now());
+    Ok(record.filter(|_| due))
 }
 
 fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> Result<Expired, Stop> {
@@ -87,7 +94,7 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             tx.put_execution(execution);
         }
         Timer::Retention => purge::remove(tx, execution, by)?,
-        Timer::Purge | Timer::CancelChildren => {
+        Timer::Purge | Timer::CancelChildren | Timer::Bulk => {
             return Err(Rejection::internal("E11 left-over work belongs to a continuation").into());
         }
         Timer::Worker | Timer::WorkerLeases => {
@@ -123,7 +130,6 @@ mod tests {
     use crate::command::{Command, When};
     use crate::kit::World;
     use crate::kit::calls::*;
-    use crate::record::Key;
     use crate::time::Time;
 
     #[test]

@@ -3,6 +3,7 @@
 //! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
 
 pub mod attempt;
+pub mod bulk_job;
 pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
@@ -16,6 +17,7 @@ pub mod trouble;
 pub mod worker;
 
 pub use attempt::Attempt;
+pub use bulk_job::BulkJob;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
@@ -42,6 +44,7 @@ pub enum Key {
     Step(ExecutionId, u32),
     /// By the digest of its namespace and instance.
     Worker(PartitionId, [u8; 32]),
+    BulkJob(PartitionId, Uuid, bulk_job::Role),
 }
 
 impl Key {
@@ -55,6 +58,7 @@ impl Key {
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
             Key::Worker(..) => Kind::Worker,
+            Key::BulkJob(..) => Kind::BulkJob,
         }
     }
 
@@ -63,6 +67,7 @@ impl Key {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
             Key::Worker(partition, _) => *partition,
+            Key::BulkJob(partition, ..) => *partition,
         }
     }
 
@@ -81,6 +86,10 @@ impl Key {
                 bytes.push(&[*work as u8]);
             }
             Key::DeadLetter(_, uuid) | Key::Node(_, uuid) => bytes.push(uuid.as_bytes()),
+            Key::BulkJob(_, uuid, role) => {
+                bytes.push(uuid.as_bytes());
+                bytes.push(&[*role as u8]);
+            }
         }
         bytes
     }
@@ -106,6 +115,11 @@ impl Key {
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
             Kind::Worker => Some(Key::Worker(partition, bytes.try_into().ok()?)),
+            Kind::BulkJob => {
+                let (job, role) = bytes.split_at_checked(16)?;
+                let &[role] = role else { return None };
+                Some(Key::BulkJob(partition, uuid(job)?, bulk_job::Role::from_u8(role)?))
+            }
         }
     }
 }
@@ -157,6 +171,7 @@ pub enum Record {
     Node(Box<Node>),
     Step(Box<Step>),
     Worker(Box<Worker>),
+    BulkJob(Box<BulkJob>),
 }
 
 macro_rules! each {
@@ -170,6 +185,7 @@ macro_rules! each {
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
             Record::Worker($inner) => $body,
+            Record::BulkJob($inner) => $body,
         }
     };
 }
@@ -240,6 +256,9 @@ impl Record {
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
             Key::Worker(partition, digest) => {
                 Record::Worker(Box::new(Worker::decode((partition, digest), parts, asked)?))
+            }
+            Key::BulkJob(partition, uuid, role) => {
+                Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
             }
         })
     }

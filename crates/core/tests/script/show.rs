@@ -27,6 +27,7 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::Dedup(..) => "dedup".into(),
         Key::DeadLetter(..) => "dead letter".into(),
         Key::Node(..) => "node".into(),
+        Key::BulkJob(..) => "bulk job".into(),
         Key::Step(id, number) => format!("{} step {number}", script.name(id)),
         Key::Worker(..) => "worker".into(),
     }
@@ -54,6 +55,7 @@ pub fn record(script: &Script, at: Key) -> String {
             format!("{name} {}={} attempt={}", body.name, shorten(&value), body.attempt)
         }
         Some(Record::Worker(worker)) => format!("{name} {}", self::worker(&worker.body)),
+        Some(Record::BulkJob(job)) => format!("{name} {:?}", job.body),
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
@@ -210,6 +212,7 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Tags(tags) => format!("{tags:?}"),
         Reply::Revoked { epoch, already } => format!("epoch {epoch}{}", if *already { " already" } else { "" }),
         Reply::Held { changed } => format!("changed={changed}"),
+        Reply::BulkStarted(id) => format!("bulk job {id}"),
         Reply::Released { changed, public_state } => format!("changed={changed} {}", public_state.name()),
         Reply::Forced { outcome } => outcome.name().into(),
         Reply::Purged => "purged".into(),

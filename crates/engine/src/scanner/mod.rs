@@ -2,6 +2,7 @@
 //! decide again inside the commit: it may run twice, late or on two nodes at once, and the result is the same.
 
 mod attempt_timeout;
+mod bulk;
 mod cancel_reconciler;
 mod delayed_promoter;
 mod dependency_reconciler;

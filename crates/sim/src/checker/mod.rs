@@ -292,8 +292,8 @@ impl Judge {
                 self.check_attempt(id, index, old, new, purges);
             }
             Key::Dedup(..) => self.check_dedup(key, old, new, now),
-            // A node's own word about itself.
-            Key::Node(..) => {}
+            // A node's own word about itself; and what a bulk job does, it does by the ordinary rules.
+            Key::Node(..) | Key::BulkJob(..) => {}
             Key::Step(id, number) => self.check_recorded(id, number, old, new),
             Key::Worker(..) => {
                 if let Some(Record::Worker(worker)) = new

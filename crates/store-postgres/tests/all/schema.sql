@@ -14,6 +14,14 @@ table barred
     partition smallint not null
     commit_id uuid not null
     at bigint not null
+table bulk_jobs with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    id bytea not null
+    revision uuid not null
+    namespace text C not null
+    role text C not null
+    created_at bigint not null
+    body bytea external
 table continuations with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
     partition smallint not null
     id bytea not null
@@ -146,6 +154,7 @@ table workers with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacu
     body bytea external
 CREATE UNIQUE INDEX attempts_pkey ON weft.attempts USING btree (partition, id)
 CREATE UNIQUE INDEX barred_pkey ON weft.barred USING btree (partition, commit_id)
+CREATE UNIQUE INDEX bulk_jobs_pkey ON weft.bulk_jobs USING btree (partition, id)
 CREATE UNIQUE INDEX continuations_pkey ON weft.continuations USING btree (partition, id)
 CREATE UNIQUE INDEX dead_letters_pkey ON weft.dead_letters USING btree (partition, id)
 CREATE UNIQUE INDEX dedups_pkey ON weft.dedups USING btree (partition, id)
