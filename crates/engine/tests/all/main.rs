@@ -15,3 +15,4 @@ mod refusals;
 mod scanners;
 mod steps;
 mod timers;
+mod workers;
