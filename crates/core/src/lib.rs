@@ -27,6 +27,7 @@ pub mod schema;
 pub mod text;
 pub mod time;
 pub mod tx;
+pub mod worker;
 
 #[cfg(test)]
 extern crate self as weft_core;

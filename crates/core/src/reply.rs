@@ -70,6 +70,8 @@ pub enum Reply {
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
+    /// A worker process as it stands now.
+    Worker(Box<crate::record::worker::Body>),
     BulkStarted(BulkId),
 }
 

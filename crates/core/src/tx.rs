@@ -11,8 +11,8 @@ use crate::id::{CommitId, ExecutionId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
-use crate::record::{Attempt, Execution, Key, Record, node};
-use crate::schema::{Due, PartMask, Value};
+use crate::record::{Attempt, Execution, Key, Record, node, worker};
+use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,6 +169,9 @@ impl Overlay {
                 // Who comes or goes changes the share of all others.
                 lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
+            if key.kind() == Kind::Worker && stands_otherwise(&slot) {
+                lanes.insert((worker::LANE.0.into(), worker::LANE.1.into()));
+            }
             writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &slot)));
             if let Some(record) = &mut slot.record {
                 record.mark_clean();
@@ -193,6 +196,15 @@ impl Overlay {
         };
         (batch, after)
     }
+}
+
+/// A worker process has come, gone, or changed in what other nodes ask about it: most writes say only that it was seen.
+fn stands_otherwise(slot: &Slot) -> bool {
+    let now = slot.record.as_ref().map(Record::facets);
+    let told = |facets: &Option<Vec<Value>>| {
+        facets.as_ref().map(|facets| (facets[worker_schema::SESSION].clone(), facets[worker_schema::STATE].clone()))
+    };
+    told(&slot.old_facets) != told(&now)
 }
 
 /// The write of a slot; `None` for a record that this batch made and removed again.
@@ -543,6 +555,10 @@ impl<'a> Tx<'a> {
             if let Pending::Put(Record::Execution(execution)) = pending {
                 invariant::check(execution, self.now)
                     .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?;
+            }
+            if let Pending::Put(Record::Worker(worker)) = pending {
+                invariant::check_worker(worker, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{:?}: {broken}", worker.key())))?;
             }
         }
         Ok(())

@@ -34,6 +34,9 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let done = world.record(Key::Execution(id)).expect("the execution");
     let dedup = Key::Dedup(id.partition(), weft_core::digest::idempotency("shop", None, b"key"));
     let bound = world.record(dedup).expect("the dedup");
+    world.run(kit::calls::register_worker("w1", "a")).expect("it is registered");
+    let body = kit::calls::worker(world.run(kit::calls::drain_worker("w1", Some(60_000))));
+    let drained = Record::Worker(Box::new(weft_core::record::Worker { partition: id.partition(), body }));
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
     let job = BulkId::new(id.partition(), uuid::Uuid::from_u128(7));
     let filter =
@@ -50,6 +53,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("done", key, done),
         ("bound", dedup, bound),
         ("step", step, recorded),
+        ("worker", kit::calls::worker_key("w1"), drained),
     ]
 }
 

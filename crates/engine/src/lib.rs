@@ -48,6 +48,7 @@ pub mod scanner;
 mod stats;
 mod store;
 mod verb;
+pub mod worker;
 
 pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;

@@ -61,6 +61,8 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
         }
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
+        // Neither has what time does to a worker.
+        Record::Worker(_) => {}
     }
     Ok(Reply::Noted)
 }

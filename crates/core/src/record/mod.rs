@@ -14,6 +14,7 @@ pub mod node;
 pub mod policy;
 pub mod step;
 pub mod trouble;
+pub mod worker;
 
 pub use attempt::Attempt;
 pub use bulk_job::BulkJob;
@@ -23,6 +24,7 @@ pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
 pub use step::Step;
+pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
@@ -40,6 +42,8 @@ pub enum Key {
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
     Step(ExecutionId, u32),
+    /// By the digest of its namespace and instance.
+    Worker(PartitionId, [u8; 32]),
     BulkJob(PartitionId, Uuid, bulk_job::Role),
 }
 
@@ -53,6 +57,7 @@ impl Key {
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
+            Key::Worker(..) => Kind::Worker,
             Key::BulkJob(..) => Kind::BulkJob,
         }
     }
@@ -61,6 +66,7 @@ impl Key {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
+            Key::Worker(partition, _) => *partition,
             Key::BulkJob(partition, ..) => *partition,
         }
     }
@@ -74,7 +80,7 @@ impl Key {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&number.to_be_bytes());
             }
-            Key::Dedup(_, digest) => bytes.push(digest),
+            Key::Dedup(_, digest) | Key::Worker(_, digest) => bytes.push(digest),
             Key::Continuation(id, work) => {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&[*work as u8]);
@@ -108,6 +114,7 @@ impl Key {
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
+            Kind::Worker => Some(Key::Worker(partition, bytes.try_into().ok()?)),
             Kind::BulkJob => {
                 let (job, role) = bytes.split_at_checked(16)?;
                 let &[role] = role else { return None };
@@ -163,6 +170,7 @@ pub enum Record {
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
     Step(Box<Step>),
+    Worker(Box<Worker>),
     BulkJob(Box<BulkJob>),
 }
 
@@ -176,6 +184,7 @@ macro_rules! each {
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
+            Record::Worker($inner) => $body,
             Record::BulkJob($inner) => $body,
         }
     };
@@ -245,6 +254,9 @@ impl Record {
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
+            Key::Worker(partition, digest) => {
+                Record::Worker(Box::new(Worker::decode((partition, digest), parts, asked)?))
+            }
             Key::BulkJob(partition, uuid, role) => {
                 Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
             }

@@ -244,6 +244,7 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
         Record::Dedup(dedup) => (&dedup.body.namespace, None),
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
+        Record::Worker(worker) => (&worker.body.namespace, None),
         Record::BulkJob(job) => (&job.definition().namespace, None),
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
     };

@@ -30,6 +30,7 @@ fn key(kind: Kind, number: u128) -> Key {
         Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
         Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
         Kind::Step => Key::Step(id, 7),
+        Kind::Worker => Key::Worker(P0, [number as u8; 32]),
         Kind::BulkJob => Key::BulkJob(P0, Uuid::from_u128(number), Role::Share),
     }
 }

@@ -41,13 +41,14 @@ impl Draw {
     pub fn key(&mut self, partition: PartitionId) -> Key {
         let uuid = Uuid::from_u64_pair(self.below(2) as u64 * u64::MAX, self.below(4) as u64);
         let id = ExecutionId::new(partition, uuid);
-        match self.below(10) {
+        match self.below(11) {
             0..4 => Key::Execution(id),
             4 => Key::Attempt(id, self.below(3) as u32),
             5 => Key::Dedup(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
             6 => Key::Continuation(id, Work::ALL[self.below(Work::ALL.len())]),
             7 => Key::Step(id, self.below(3) as u32),
-            8 => Key::BulkJob(partition, uuid, Role::ALL[self.below(Role::ALL.len())]),
+            8 => Key::Worker(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
+            9 => Key::BulkJob(partition, uuid, Role::ALL[self.below(Role::ALL.len())]),
             _ if self.below(2) == 0 => Key::DeadLetter(partition, uuid),
             _ => Key::Node(partition, uuid),
         }
