@@ -2,15 +2,21 @@
 //! concrete store. Holds no rules.
 
 mod bench;
+mod config;
 mod crash_node;
 mod demo;
+mod dev;
 mod doctor;
 mod export;
 mod fault;
 mod import;
+mod log;
 mod migrate;
+mod node;
 mod nodes;
 mod registry;
+mod serve;
+mod settings;
 mod sim;
 mod store;
 mod terminal;
@@ -39,6 +45,8 @@ struct Weft {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Dev(dev::Args),
+    Config(Box<config::Args>),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -61,13 +69,15 @@ pub enum End {
 
 fn main() -> ExitCode {
     let weft = Weft::parse();
-    // The simulator breaks things by the thousand: what the engine says about each is no news.
-    if !matches!(weft.command, Command::Sim(_)) {
+    // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Demo(args) => demo::run(args, colour),
+        Command::Dev(args) => dev::run(args, colour),
+        Command::Config(args) => config::run(*args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),
