@@ -22,6 +22,7 @@ mod store;
 mod terminal;
 mod transfer;
 mod version;
+mod worker;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
     Config(Box<config::Args>),
+    Worker(worker::Args),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -68,9 +70,14 @@ pub enum End {
 }
 
 fn main() -> ExitCode {
+    // What a worker starts for each of its tasks; it has the variables of a task, which are none of the other commands'.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|command| command == worker::SUPERVISE) {
+        return weft_exec::supervise(arguments);
+    }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Worker(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
         Command::Config(args) => config::run(*args, colour),
+        Command::Worker(args) => worker::run(args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),
