@@ -5,20 +5,26 @@ mod audit;
 mod bench;
 mod calls;
 mod completion;
+mod config;
 mod crash_node;
 mod demo;
+mod dev;
 mod doctor;
 mod execution;
 mod export;
 mod fault;
 mod import;
 mod key;
+mod log;
 mod migrate;
+mod node;
 mod nodes;
 mod openapi;
 mod registry;
 mod remote;
 mod render;
+mod serve;
+mod settings;
 mod sim;
 mod store;
 mod terminal;
@@ -55,8 +61,10 @@ const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unre
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
+    Dev(dev::Args),
     #[command(flatten)]
     Remote(calls::Command),
+    Config(Box<config::Args>),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -83,17 +91,19 @@ pub enum End {
 
 fn main() -> ExitCode {
     let weft = Weft::parse();
-    // The simulator breaks things by the thousand: what the engine says about each is no news.
-    if !matches!(weft.command, Command::Sim(_)) {
+    // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Remote(command) => calls::run(command, weft.options, colour),
         _ if !weft.options.is_empty() => Err(fault::Fault::usage(
-            "options of a server and its output stand before commands that talk to one; this one does not",
+            "options before the command are for those that talk to a server, and this one does not",
         )),
         Command::Demo(args) => demo::run(args, colour),
+        Command::Dev(args) => dev::run(args, colour),
+        Command::Config(args) => config::run(*args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),

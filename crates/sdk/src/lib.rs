@@ -2,17 +2,25 @@
 //! each. Both make the same typed calls, to a server over HTTP or, with the feature `embedded`, to an engine in this
 //! process. Knows the wire types and no rules.
 
-mod entropy;
 pub mod error;
+mod world;
 
 mod keyed;
 pub mod layer;
 mod transport;
 
-pub mod client;
+pub mod payload;
 
-pub use client::{Client, Connect};
+pub mod client;
+pub mod worker;
+
+pub use client::{Client, Connect, NoResult, Run, Submission};
 pub use error::Error;
+pub use payload::Codec;
 pub use transport::Transport;
 pub use weft_api as api;
 pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};
+pub use worker::{
+    Checkpoint, Coded, Ctx, Failure, FromTask, Info, IntoResult, Json, OrFail, Outcome, Raw, State, Tags, Task, Worker,
+    WorkerHandle,
+};

@@ -108,8 +108,11 @@ fn hear() -> mpsc::UnboundedReceiver<Event> {
     std::thread::spawn(move || {
         while !tell.is_closed() {
             match event::poll(HEARS).and_then(|is_there| if is_there { event::read().map(Some) } else { Ok(None) }) {
-                Ok(Some(event)) if tell.send(event).is_err() => return,
-                Ok(_) => {}
+                Ok(None) => {}
+                Ok(Some(event)) => {
+                    // Who no longer listens has ended; the loop sees that.
+                    let _ = tell.send(event);
+                }
                 Err(_) => return,
             }
         }

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod config;
 mod demo;
+mod dev;
 mod faults;
+mod http;
 mod kill;
 mod places;
 mod process;
