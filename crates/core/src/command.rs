@@ -2,14 +2,16 @@
 
 use crate::change::DueEntry;
 use crate::error::Rejection;
-use crate::id::{CommitId, ExecutionId, LeaseId};
+use crate::filter::Filter;
+use crate::id::{BulkId, CommitId, ExecutionId, LeaseId, PartitionId};
 use crate::record::Key;
+use crate::record::bulk_job::{Counts, Definition, Place, Verb};
 use crate::record::execution::{Deadline, Policy};
 use crate::schema::Timer;
 use crate::text::{Capabilities, Text};
 use crate::time::Time;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One call: who, what, and whether a repeat of it must be recognised.
@@ -46,7 +48,7 @@ impl Principal {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes(u8);
 
 impl Scopes {
@@ -114,6 +116,25 @@ pub enum Command {
     RetryParked(RetryParked),
     /// An operator removes a dead letter.
     DiscardParked(DiscardParked),
+    RegisterWorker(Box<RegisterWorker>),
+    BeatWorker(BeatWorker),
+    DeregisterWorker(DeregisterWorker),
+    DrainWorker(DrainWorker),
+    UndrainWorker(UndrainWorker),
+    MarkWorkerDead(MarkWorkerDead),
+    /// The engine's own: it has looked at the leases of a worker process.
+    SettleWorker(SettleWorker),
+    /// The engine's own: a lease goes with its worker process.
+    EndLease(EndLease),
+    /// One verb for all executions that a filter names.
+    StartBulk(Box<StartBulk>),
+    StopBulk(StopBulk),
+    /// The engine's own: a partition is told of its share of a bulk job, or that it is stopped.
+    ShareBulk(Box<ShareBulk>),
+    /// The engine's own: a bulk job, or a share of one, goes on.
+    AdvanceBulk(AdvanceBulk),
+    /// The engine's own: a share is done, and the job is told.
+    ReportBulk(ReportBulk),
 }
 
 impl Command {
@@ -147,12 +168,25 @@ impl Command {
             Command::Heartbeat(_) => "heartbeat",
             Command::RetryParked(_) => "retry_parked",
             Command::DiscardParked(_) => "discard_parked",
+            Command::RegisterWorker(_) => "register_worker",
+            Command::BeatWorker(_) => "beat_worker",
+            Command::DeregisterWorker(_) => "deregister_worker",
+            Command::DrainWorker(_) => "drain_worker",
+            Command::UndrainWorker(_) => "undrain_worker",
+            Command::MarkWorkerDead(_) => "mark_worker_dead",
+            Command::SettleWorker(_) => "settle_worker",
+            Command::EndLease(_) => "end_lease",
+            Command::StartBulk(_) => "start_bulk",
+            Command::StopBulk(_) => "stop_bulk",
+            Command::ShareBulk(_) => "share_bulk",
+            Command::AdvanceBulk(_) => "advance_bulk",
+            Command::ReportBulk(_) => "report_bulk",
         }
     }
 }
 
 /// A start or a deadline as the caller gave it: an absolute time or a duration, never both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     At(Time),
     InMs(u64),
@@ -199,6 +233,8 @@ pub struct Claim {
     pub kinds: Option<std::sync::Arc<[Text]>>,
     pub capabilities: Capabilities,
     pub claim_ref: Option<[u8; 32]>,
+    /// That of the worker process, if it is registered.
+    pub session: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -306,7 +342,7 @@ pub struct Cancel {
     pub cascade: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelMode {
     Immediate,
     Graceful { grace_ms: u64 },
@@ -384,7 +420,7 @@ pub struct Replay {
 }
 
 /// What a replay does with the recorded steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Steps {
     /// The work begins anew.
     #[default]
@@ -393,7 +429,7 @@ pub enum Steps {
     Keep,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineWish {
     /// The submitted one; a relative one counts from the replay.
     Keep,
@@ -465,4 +501,159 @@ pub struct DiscardParked {
     pub letter: uuid::Uuid,
     pub partition: crate::id::PartitionId,
     pub reason: Text,
+}
+
+/// Where the record of a worker process is: the partition that the engine found by the hash of its key, and the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerName {
+    pub partition: crate::id::PartitionId,
+    pub namespace: Text,
+    pub instance: Text,
+}
+
+impl WorkerName {
+    pub fn key(&self) -> Key {
+        Key::Worker(self.partition, crate::digest::worker(&self.namespace, &self.instance))
+    }
+}
+
+/// A worker process tells what it is. Another boot id than before is another session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RegisterWorker {
+    pub name: WorkerName,
+    pub worker: Text,
+    /// Empty where the engine enters one that only claims.
+    pub boot_id: Text,
+    pub lanes: Vec<Text>,
+    pub kinds: Option<Vec<Text>>,
+    pub capabilities: Capabilities,
+    pub capacity: Option<u32>,
+    pub version: Option<Text>,
+    pub host: Option<Text>,
+    pub labels: BTreeMap<Text, Text>,
+    pub ttl_ms: u64,
+    /// Leases of earlier sessions are given to others.
+    pub abandon: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BeatWorker {
+    pub name: WorkerName,
+    pub session: Option<u64>,
+    pub free: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeregisterWorker {
+    pub name: WorkerName,
+    pub session: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrainWorker {
+    pub name: WorkerName,
+    pub reason: Text,
+    /// What is left then is given to others.
+    pub deadline_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UndrainWorker {
+    pub name: WorkerName,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MarkWorkerDead {
+    pub name: WorkerName,
+    pub reason: Text,
+}
+
+/// What a look at the leases of a worker process has shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SettleWorker {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    /// The debt that was looked at, by the time it was made; another one is not touched.
+    pub owed_since: Option<Time>,
+    /// Leases that are owed an end are still there.
+    pub owed_left: bool,
+    /// It holds a lease.
+    pub held: bool,
+}
+
+/// Ends a lease because of its worker process, if it is still the current one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndLease {
+    pub id: ExecutionId,
+    pub fence: Fence,
+    pub end: WorkerEnd,
+}
+
+/// Why leases end with their worker process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub enum WorkerEnd {
+    /// It is dead, or another process has its name: the lease counts as lost.
+    Lost,
+    /// It has left, or its time to drain is over: nothing is counted.
+    Drained,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartBulk {
+    /// Minted by the engine. Not part of what the caller gave.
+    #[serde(skip)]
+    pub id: Option<BulkId>,
+    /// How many partitions there are.
+    #[serde(skip)]
+    pub partitions: u16,
+    pub filter: Filter,
+    pub verb: Verb,
+    /// Counts what would be done, and changes nothing.
+    pub dry_run: bool,
+    /// Ends once it was done to so many executions.
+    pub max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopBulk {
+    pub id: BulkId,
+}
+
+/// Makes the share of a partition unless it is there, and ends it with `stop`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShareBulk {
+    pub partition: PartitionId,
+    pub job: BulkId,
+    pub definition: Definition,
+    /// To how many executions the verb may still be done.
+    pub left: Option<u64>,
+    pub stop: bool,
+    /// When the job was read. What comes much later is not heeded: the share may have been there and gone.
+    pub told_at: Time,
+}
+
+/// Takes a bulk job, or a share of one, further, if it is still where the engine saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdvanceBulk {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    pub due: Time,
+    pub progress: BulkProgress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum BulkProgress {
+    /// A share: the executions behind `after` that seem to match, and how far the look for them went.
+    Page { after: Option<Place>, found: Vec<Place>, through: Option<Place>, more: bool },
+    /// A share: the job knows its counts.
+    Reported,
+    /// A job: these partitions know of their shares, or that these are stopped.
+    Told { partitions: Vec<u16>, stopped: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportBulk {
+    pub job: BulkId,
+    pub partition: PartitionId,
+    pub counts: Counts,
 }

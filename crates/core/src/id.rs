@@ -87,6 +87,10 @@ typed_id!(
     ExecutionId, "x"
 );
 typed_id!(
+    /// One bulk job; its partition is where the job itself is.
+    BulkId, "j"
+);
+typed_id!(
     /// One lease; never repeated, not even after the store lost data.
     LeaseId, "l"
 );

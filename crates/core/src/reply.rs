@@ -1,6 +1,6 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
-use crate::id::{ExecutionId, LeaseId};
+use crate::id::{BulkId, ExecutionId, LeaseId};
 use crate::record::Step;
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
@@ -65,10 +65,14 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat: done.
+    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat, what a bulk job and its
+    /// shares tell each other: done.
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
+    /// A worker process as it stands now.
+    Worker(Box<crate::record::worker::Body>),
+    BulkStarted(BulkId),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -160,6 +160,7 @@ impl Run {
                 kinds: None,
                 capabilities: Capabilities::default(),
                 claim_ref: None,
+                session: None,
             }),
             16 if value & 1 > 0 => Command::RecordSteps(RecordSteps { id, fence, steps }),
             16 => Command::Renew(Renew { id, fence, lease_ms: None, percent: None, message: None, checkpoint, steps }),

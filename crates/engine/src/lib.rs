@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod bulk;
 pub mod client;
 mod clock;
 pub mod config;
@@ -47,7 +48,9 @@ pub mod scanner;
 mod stats;
 mod store;
 mod verb;
+pub mod worker;
 
+pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};

@@ -59,6 +59,35 @@ update partitions set last = coalesce((select commit_id from feed where partitio
     body blob,
     value blob,
     primary key (partition, id)
+) without rowid;
+alter table executions add column holder text collate binary;
+create index executions_by_holder on executions (partition, namespace, holder, id) where holder is not null;
+create table workers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    instance text collate binary not null,
+    worker text collate binary not null,
+    session integer not null,
+    state text collate binary not null,
+    version text collate binary,
+    seen_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index workers_by_instance on workers (partition, namespace, instance, id);
+create table bulk_jobs (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    role text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid",
     },
 ];

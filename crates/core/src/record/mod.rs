@@ -3,6 +3,7 @@
 //! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
 
 pub mod attempt;
+pub mod bulk_job;
 pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
@@ -13,14 +14,17 @@ pub mod node;
 pub mod policy;
 pub mod step;
 pub mod trouble;
+pub mod worker;
 
 pub use attempt::Attempt;
+pub use bulk_job::BulkJob;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
 pub use step::Step;
+pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, PartitionId};
@@ -38,6 +42,9 @@ pub enum Key {
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
     Step(ExecutionId, u32),
+    /// By the digest of its namespace and instance.
+    Worker(PartitionId, [u8; 32]),
+    BulkJob(PartitionId, Uuid, bulk_job::Role),
 }
 
 impl Key {
@@ -50,6 +57,8 @@ impl Key {
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
+            Key::Worker(..) => Kind::Worker,
+            Key::BulkJob(..) => Kind::BulkJob,
         }
     }
 
@@ -57,6 +66,8 @@ impl Key {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
+            Key::Worker(partition, _) => *partition,
+            Key::BulkJob(partition, ..) => *partition,
         }
     }
 
@@ -69,12 +80,16 @@ impl Key {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&number.to_be_bytes());
             }
-            Key::Dedup(_, digest) => bytes.push(digest),
+            Key::Dedup(_, digest) | Key::Worker(_, digest) => bytes.push(digest),
             Key::Continuation(id, work) => {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&[*work as u8]);
             }
             Key::DeadLetter(_, uuid) | Key::Node(_, uuid) => bytes.push(uuid.as_bytes()),
+            Key::BulkJob(_, uuid, role) => {
+                bytes.push(uuid.as_bytes());
+                bytes.push(&[*role as u8]);
+            }
         }
         bytes
     }
@@ -99,6 +114,12 @@ impl Key {
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
+            Kind::Worker => Some(Key::Worker(partition, bytes.try_into().ok()?)),
+            Kind::BulkJob => {
+                let (job, role) = bytes.split_at_checked(16)?;
+                let &[role] = role else { return None };
+                Some(Key::BulkJob(partition, uuid(job)?, bulk_job::Role::from_u8(role)?))
+            }
         }
     }
 }
@@ -149,6 +170,8 @@ pub enum Record {
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
     Step(Box<Step>),
+    Worker(Box<Worker>),
+    BulkJob(Box<BulkJob>),
 }
 
 macro_rules! each {
@@ -161,6 +184,8 @@ macro_rules! each {
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
+            Record::Worker($inner) => $body,
+            Record::BulkJob($inner) => $body,
         }
     };
 }
@@ -229,6 +254,12 @@ impl Record {
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
+            Key::Worker(partition, digest) => {
+                Record::Worker(Box::new(Worker::decode((partition, digest), parts, asked)?))
+            }
+            Key::BulkJob(partition, uuid, role) => {
+                Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
+            }
         })
     }
 }

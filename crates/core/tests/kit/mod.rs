@@ -311,6 +311,13 @@ impl World {
         }
     }
 
+    pub fn worker(&self, instance: &str) -> Option<weft_core::record::worker::Body> {
+        match self.record(calls::worker_key(instance))? {
+            Record::Worker(worker) => Some(worker.body),
+            other => panic!("{other:?} is no worker"),
+        }
+    }
+
     pub fn executions(&self) -> impl Iterator<Item = Execution> {
         self.records.keys().filter_map(|key| match key {
             Key::Execution(id) => Some(self.execution(*id)),

@@ -469,7 +469,7 @@ const BULKY_ROOM: usize = 500;
 fn is_bulky(command: &Command) -> bool {
     match command {
         Command::Expire(expire) => matches!(expire.timer, Timer::Purge | Timer::CancelChildren),
-        Command::SubmitAll(_) => true,
+        Command::SubmitAll(_) | Command::AdvanceBulk(_) => true,
         _ => false,
     }
 }

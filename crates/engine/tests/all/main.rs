@@ -1,5 +1,6 @@
 //! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
 
+mod bulk;
 mod calls;
 mod claims;
 mod kit;

@@ -292,9 +292,16 @@ impl Judge {
                 self.check_attempt(id, index, old, new, purges);
             }
             Key::Dedup(..) => self.check_dedup(key, old, new, now),
-            // A node's own word about itself.
-            Key::Node(..) => {}
+            // A node's own word about itself; and what a bulk job does, it does by the ordinary rules.
+            Key::Node(..) | Key::BulkJob(..) => {}
             Key::Step(id, number) => self.check_recorded(id, number, old, new),
+            Key::Worker(..) => {
+                if let Some(Record::Worker(worker)) = new
+                    && let Err(broken) = weft_core::invariant::check_worker(worker, now)
+                {
+                    self.violation(broken.id, format!("{}: {}", worker.body.instance, broken.what));
+                }
+            }
             Key::Continuation(..) | Key::DeadLetter(..) => {
                 if let Some(Record::DeadLetter(letter)) = new {
                     self.violation("SR-26", format!("an item was parked: {}", letter.body.error));

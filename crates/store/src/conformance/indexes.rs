@@ -7,6 +7,7 @@ use uuid::Uuid;
 use weft_core::ExecutionId;
 use weft_core::change::{Body, Change, Write};
 use weft_core::record::Key;
+use weft_core::record::bulk_job::Role;
 use weft_core::record::continuation::Work;
 use weft_core::schema::{Facet, IndexId, Kind, Type, Value, execution as facet};
 
@@ -29,6 +30,8 @@ fn key(kind: Kind, number: u128) -> Key {
         Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
         Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
         Kind::Step => Key::Step(id, 7),
+        Kind::Worker => Key::Worker(P0, [number as u8; 32]),
+        Kind::BulkJob => Key::BulkJob(P0, Uuid::from_u128(number), Role::Share),
     }
 }
 
