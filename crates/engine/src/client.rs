@@ -1,5 +1,6 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
+use crate::census::{self, Depths};
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
@@ -9,6 +10,7 @@ use crate::place;
 use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::runtime;
+use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,6 +143,15 @@ impl Client {
 
     /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
     pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+        let (claims, began_us) = (&self.shared.telemetry.claims, self.shared.runtime.clock_us());
+        let waiting = (claim.wait_ms > 0).then(|| claims.wait());
+        let answer = self.claim_checked(claim).await;
+        drop(waiting);
+        claims.answered(&answer, self.shared.runtime.clock_us().saturating_sub(began_us));
+        answer
+    }
+
+    async fn claim_checked(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
         let spec = Arc::new(self.claim_spec(&claim)?);
@@ -317,12 +328,16 @@ impl Client {
     }
 
     pub async fn renew(&self, renewal: Renewal) -> Result<Answered<Renewed>, Rejection> {
-        self.ask(renewal).await
+        only(self.renew_batch(vec![renewal]).await)
     }
 
     /// One commit per partition, whatever the number of leases.
     pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
-        self.ask_all(renewals).await
+        let answers = self.ask_all(renewals).await;
+        for answer in &answers {
+            self.shared.telemetry.renewals.answered(answer);
+        }
+        answers
     }
 
     /// Records steps; answers in order what stands under each name now.
@@ -503,6 +518,23 @@ impl Client {
     /// Exact numbers by (lane, kind, public state), for the same filters as `list`.
     pub async fn count(&self, filter: ListFilter) -> Result<Counts, Rejection> {
         reads::count(&self.shared, &self.principal, filter).await
+    }
+
+    /// What this node has seen of the namespace lately.
+    pub fn activity(&self) -> Activity {
+        let (now, since) = (self.shared.now(), self.shared.started_at);
+        self.shared.telemetry.activity(&self.principal.namespace, now, since)
+    }
+
+    /// How much waits and runs in the namespace, counted up to a bound; at most two seconds old.
+    pub async fn depths(&self) -> Result<Arc<Depths>, Rejection> {
+        census::depths(&self.shared, &self.principal.namespace).await.map_err(reads::unavailable)
+    }
+
+    /// The lanes that each worker process of the namespace asked for, of those that asked lately.
+    pub fn worker_lanes(&self) -> Vec<(Text, Vec<Text>)> {
+        let live = self.shared.hub.workers(&self.principal.namespace, self.shared.now());
+        live.into_iter().map(|(instance, seen)| (instance, seen.lanes)).collect()
     }
 
     /// Why it is not running.

@@ -28,6 +28,7 @@
 //! ```
 
 pub mod client;
+mod census;
 mod clock;
 pub mod config;
 mod driver;
@@ -46,8 +47,10 @@ pub mod runtime;
 pub mod scanner;
 mod stats;
 mod store;
+pub mod telemetry;
 mod verb;
 
+pub use census::{Depth, Depths, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};

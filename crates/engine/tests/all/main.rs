@@ -11,4 +11,5 @@ mod reads;
 mod refusals;
 mod scanners;
 mod steps;
+mod telemetry;
 mod timers;
