@@ -16,12 +16,14 @@ pub mod worker;
 
 mod decode;
 mod document;
+mod errors;
 pub mod operation;
 mod raw;
 mod table;
 
 pub use decode::{json_depth, mistake_of_json, mistake_of_query};
 pub use document::document;
+pub use errors::errors_page;
 pub use operation::{Args, Body, Method, Operation, Reading, Scope, Spec};
 pub use page::{Batch, Item, Page, Results};
 pub use payload::Payload;

@@ -55,7 +55,8 @@ pub fn from_raw(id: &str, wire: &Wire, content_type: Option<String>) -> Option<R
         return None;
     }
     // No body at all is no payload; a body of no bytes would need a content type to be told apart.
-    let payload = (content_type.is_some() || !wire.body.is_empty()).then(|| Payload::new(wire.body.clone(), content_type));
+    let payload =
+        (content_type.is_some() || !wire.body.is_empty()).then(|| Payload::new(wire.body.clone(), content_type));
     match id {
         "submit_execution" => Some(submit(wire, payload)),
         "complete" => Some(complete(wire, payload)),
@@ -109,7 +110,10 @@ fn fail(wire: &Wire, detail: Option<Payload>) -> Result<Call, Problem> {
         Some(ms) => match ms.parse() {
             Ok(ms) => Some(RetryWish::AfterMs(ms)),
             Err(_) => {
-                return Err(Problem::invalid("retry", format!("is `{ms}`, allowed are `policy`, `never` and milliseconds")));
+                return Err(Problem::invalid(
+                    "retry",
+                    format!("is `{ms}`, allowed are `policy`, `never` and milliseconds"),
+                ));
             }
         },
     };

@@ -248,6 +248,9 @@ pub struct Renewed {
     pub timeout_left_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<CancelNotice>,
+    /// What became of the steps that came along, in their order
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<RecordedStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -28,6 +28,7 @@ pub const OTHERS: &[Other] = &[
     other("WEFT_BLESS", "rewrites the files that tests compare with"),
     other("WEFT_FAULT_REPORT", "where fault tests write what they saw"),
     other("WEFT_FAULT_ROUNDS", "how many rounds fault tests take"),
+    other("WEFT_FUZZ_*", "how long the fuzzer of the tests goes on, and where it writes what it saw"),
     other("WEFT_SERVERS_VICTIM", "marks a process that a test of the test servers kills"),
     other("WEFT_TEST_*", "servers and disks for tests"),
 ];

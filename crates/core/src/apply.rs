@@ -58,7 +58,7 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::Delay(_)
         | Command::WaitChildren(_) => scopes.need(work, "work"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
-        Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit),
+        Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
         Command::Revoke(_)
         | Command::Hold(_)

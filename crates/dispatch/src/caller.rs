@@ -75,7 +75,8 @@ impl Caller {
         if let Some(chosen) = self.chosen()? {
             return Ok(chosen);
         }
-        let required = Problem::new(Code::NamespaceRequired, "the key is good in several namespaces, and the call names none");
+        let required =
+            Problem::new(Code::NamespaceRequired, "the key is good in several namespaces, and the call names none");
         Err(required.hint("send the header `Weft-Namespace`"))
     }
 

@@ -5,10 +5,14 @@
 pub mod caller;
 mod cursor;
 mod execution;
+mod held;
 mod node;
 mod obstacle;
 mod read;
 pub mod rejection;
+pub mod secret;
+mod steer;
+mod step;
 mod submit;
 mod view;
 mod work;
@@ -81,15 +85,53 @@ impl Dispatch {
             Call::GetHistory(args) => it.history(*args).await,
             Call::ListChildren(args) => it.children(*args).await,
             Call::ExplainExecution(args) => it.explain(*args).await,
+            Call::ListSteps(args) => it.steps(*args).await,
+            Call::GetStep(args) => it.step(*args).await,
             Call::CancelExecution(args) => it.cancel(*args).await,
             Call::ReplayExecution(args) => it.replay(*args).await,
+            Call::RescheduleExecution(args) => it.reschedule(*args).await,
+            Call::SetPriority(args) => it.set_priority(*args).await,
+            Call::SetTags(args) => it.set_tags(*args).await,
+            Call::HoldExecution(args) => it.hold(*args).await,
+            Call::ReleaseExecution(args) => it.release(*args).await,
+            Call::RevokeExecution(args) => it.revoke(*args).await,
+            Call::ForceComplete(args) => it.force_complete(*args).await,
+            Call::ForceFail(args) => it.force_fail(*args).await,
+            Call::PurgeExecution(args) => it.purge(*args).await,
             Call::Claim(args) => it.claim(*args).await,
             Call::Renew(args) => it.renew(*args).await,
             Call::Complete(args) => it.complete(*args).await,
             Call::Fail(args) => it.fail(*args).await,
+            Call::Settle(args) => it.settle(*args).await,
             Call::Progress(args) => it.progress(*args).await,
+            Call::Delay(args) => it.delay(*args).await,
+            Call::WaitChildren(args) => it.wait_children(*args).await,
+            Call::CancelHeld(args) => it.cancel_held(*args).await,
+            Call::TagHeld(args) => it.tag_held(*args).await,
+            Call::RecordSteps(args) => it.record_steps(*args).await,
+            Call::ReadSteps(args) => it.read_steps(*args).await,
+            Call::SpawnChildren(args) => it.spawn_children(*args).await,
+            Call::RegisterWorker(_)
+            | Call::Heartbeat(_)
+            | Call::DeregisterWorker(_)
+            | Call::ListWorkers(_)
+            | Call::GetWorker(_)
+            | Call::ListLeases(_)
+            | Call::DrainWorkers(_)
+            | Call::UndrainWorkers(_)
+            | Call::MarkWorkerDead(_) => Err(not_ready()),
+            Call::CreateKey(_)
+            | Call::ListKeys(_)
+            | Call::GetKey(_)
+            | Call::ChangeKey(_)
+            | Call::RotateKey(_)
+            | Call::RevokeKey(_)
+            | Call::ListAudit(_) => Err(not_ready()),
+            Call::GetStats(_) => Err(not_ready()),
             Call::GetVersion(_) => Ok(it.version()),
-            other => Err(Problem::new(Code::RouteNotFound, format!("`{}` is not here", other.spec().id))),
+            Call::GetCapabilities(_) => Ok(it.capabilities()),
+            Call::ListNamespaces(_) => it.namespaces().await,
+            Call::ListNodes(_) => it.nodes().await,
         }
     }
 }
@@ -121,6 +163,10 @@ impl Acting<'_> {
         };
         Ok((id, self.engine.client_as(self.caller.principal(namespace))))
     }
+}
+
+fn not_ready() -> Problem {
+    Problem::new(Code::NotReady, "this node does not do that").retry_after(1_000)
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, Problem> {

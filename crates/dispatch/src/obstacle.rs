@@ -56,7 +56,10 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
         ),
         Obstacle::Claimable => ("the next matching claim takes it".to_string(), json!({}), None),
         Obstacle::Trouble { scanner, fails, next_try_at, last_error, parked } => (
-            format!("`{scanner}` failed on it {fails} times: {last_error}{}", if *parked { "; it is parked" } else { "" }),
+            format!(
+                "`{scanner}` failed on it {fails} times: {last_error}{}",
+                if *parked { "; it is parked" } else { "" }
+            ),
             json!({ "scanner": **scanner, "fails": fails, "next_try_at": next_try_at.ms(), "last_error": **last_error, "parked": parked }),
             Some("time, retry, discard"),
         ),

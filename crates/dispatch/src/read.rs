@@ -51,7 +51,7 @@ impl Acting<'_> {
     fn full(&self, view: &ExecutionView) -> wire::Execution {
         wire::Execution {
             failure: view.last_failure.as_ref().map(view::failure),
-            ..view::execution(&view.execution, self.engine.now())
+            ..view::execution(&view.execution, view.revision, self.engine.now())
         }
     }
 
@@ -122,16 +122,20 @@ impl Acting<'_> {
 
     pub async fn children(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
-        client.get(id).await.map_err(problem)?;
-        let query = wire::ListQuery {
-            parent: Some(args.path[0].clone()),
-            limit: args.query.limit,
-            cursor: args.query.cursor,
-            order: Some(wire::Order::Asc),
-            ..wire::ListQuery::default()
+        let bound = Bound::new("list_children", &args.path[0], &());
+        let limit = limit(args.query.limit)?;
+        let cursor = match &args.query.cursor {
+            Some(cursor) => Some(bound.open(cursor)?.parse().map_err(|_| problem(Rejection::InvalidCursor))?),
+            None => None,
         };
-        let page = self.page("list_children", query).await?;
-        Ok(Reply::ListChildren(page).into())
+        let page = client.children(id, cursor, limit).await.map_err(problem)?;
+        let now = self.engine.now();
+        let children = page.children.iter().zip(page.revisions);
+        Ok(Reply::ListChildren(Page {
+            items: children.map(|(child, revision)| view::execution(child, revision, now)).collect(),
+            next_cursor: page.next_cursor.map(|last| bound.seal(&last.to_string())),
+        })
+        .into())
     }
 
     pub async fn list(&self, args: Args<[String; 0], wire::ListQuery, NoBody>) -> Result<Answer, Problem> {
@@ -148,8 +152,9 @@ impl Acting<'_> {
         filter.cursor = cursor.map(|cursor| bound.open(&cursor)).transpose()?;
         let page = client.list(filter).await.map_err(problem)?;
         let now = self.engine.now();
+        let executions = page.executions.iter().zip(page.revisions);
         Ok(Page {
-            items: page.executions.iter().map(|execution| view::execution(execution, now)).collect(),
+            items: executions.map(|(execution, revision)| view::execution(execution, revision, now)).collect(),
             next_cursor: page.next_cursor.map(|cursor| bound.seal(&cursor)),
         })
     }
@@ -176,12 +181,16 @@ impl Acting<'_> {
         let mut summed = BTreeMap::new();
         for ((lane, kind, state), count) in counts {
             let by = |name: &str| groups.contains(&name);
-            let group =
-                (by("lane").then(|| lane.to_string()), by("kind").then(|| kind.to_string()), by("state").then_some(state));
+            let group = (
+                by("lane").then(|| lane.to_string()),
+                by("kind").then(|| kind.to_string()),
+                by("state").then_some(state),
+            );
             *summed.entry(group).or_default() += count;
         }
         let total = summed.values().sum();
         let group = |((lane, kind, state), count): ((Option<String>, Option<String>, _), u64)| wire::Count {
+            namespace: None,
             lane,
             kind,
             state: Option::map(state, view::state),
@@ -223,7 +232,8 @@ fn until(until: Option<&str>) -> Result<Option<weft_core::record::execution::Pub
         Some(name) => match wire::PublicState::from_name(name) {
             Some(state) => Ok(Some(view::core_state(state))),
             None => {
-                let known: Vec<&str> = ["done"].into_iter().chain(wire::PublicState::ALL.map(|state| state.name())).collect();
+                let known: Vec<&str> =
+                    ["done"].into_iter().chain(wire::PublicState::ALL.map(|state| state.name())).collect();
                 let problem = Problem::invalid("until", format!("is `{name}`, allowed are `{}`", known.join("`, `")));
                 Err(problem.suggest(name, known))
             }

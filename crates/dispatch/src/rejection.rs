@@ -5,6 +5,11 @@ use weft_core::error::Rejection;
 
 /// The rejection as a caller sees it.
 pub fn problem(rejection: Rejection) -> Problem {
+    if let Rejection::AtItem { index, rejection } = rejection {
+        let inner = problem(*rejection);
+        let detail = format!("item {index}: {}", inner.detail);
+        return Problem { detail, ..inner }.field("item", index);
+    }
     let code = Code::from_name(rejection.code()).unwrap_or(Code::Internal);
     let detail = match &rejection {
         // What is wrong inside is for the log, not for the caller.
@@ -36,6 +41,7 @@ pub fn problem(rejection: Rejection) -> Problem {
             problem.field("public_state", public_state.name()).field("epoch", epoch)
         }
         Rejection::AttemptNotFound => problem.field("what", "attempt"),
+        Rejection::StepNotFound => problem.field("what", "step"),
         Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
         Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
             .field("outcome", outcome.name())
@@ -57,6 +63,8 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::CancelRequested { kill_in_ms } => problem.field("kill_in_ms", kill_in_ms),
         Rejection::IdempotencyMismatch { existing } => problem.field("existing", existing.map(|id| id.to_string())),
         Rejection::ReplayLimit { max } => problem.field("max", max),
+        Rejection::LimitExceeded { what, max } => problem.field("what", what).field("max", max),
+        Rejection::RevisionMismatch { current } => problem.field("current", current.map(|id| id.to_string())),
         Rejection::Busy { retry_after_ms } => problem.retry_after(retry_after_ms),
         Rejection::Unavailable { retry_after_ms, outcome_unknown } => {
             problem.retry_after(retry_after_ms).field("outcome_unknown", outcome_unknown)
@@ -65,6 +73,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
         | Rejection::InvalidCursor
+        | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }
         | Rejection::Internal { .. } => problem,
     }

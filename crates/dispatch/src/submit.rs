@@ -38,7 +38,9 @@ pub fn when(
     at: Option<Moment>,
 ) -> Result<Option<When>, Problem> {
     match (in_ms, at) {
-        (Some(_), Some(_)) => Err(Problem::invalid(at_name, format!("and `{in_name}` say the same thing twice; give one"))),
+        (Some(_), Some(_)) => {
+            Err(Problem::invalid(at_name, format!("and `{in_name}` say the same thing twice; give one")))
+        }
         (Some(ms), None) => Ok(Some(When::InMs(ms))),
         (None, Some(at)) => Ok(Some(When::At(time(at)))),
         (None, None) => Ok(None),

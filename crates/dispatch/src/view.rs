@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use weft_api::execution as wire;
+use weft_api::work;
 use weft_api::{Payload, payload};
+use weft_core::derive::dimensions;
 use weft_core::record::attempt::{self, Attempt};
 use weft_core::record::execution::{self as core, Execution, Hold, State};
+use weft_core::reply::{RecordedStep, StepValue};
 use weft_core::text::Text;
-use weft_core::Time;
-use weft_core::derive::dimensions;
+use weft_core::{CommitId, Time};
 use weft_engine::{Explanation, HistoryEntry, Obstacle};
 
 pub fn state(state: core::PublicState) -> wire::PublicState {
@@ -52,7 +54,7 @@ pub fn tags(tags: &BTreeMap<Text, Text>) -> BTreeMap<String, String> {
 }
 
 /// Everything of an execution but its payloads.
-pub fn execution(execution: &Execution, now: Time) -> wire::Execution {
+pub fn execution(execution: &Execution, revision: CommitId, now: Time) -> wire::Execution {
     let (spec, hot) = (&execution.spec, &execution.hot);
     let dimensions = dimensions(execution, now);
     let (lease, cancel) = match &hot.state {
@@ -111,7 +113,7 @@ pub fn execution(execution: &Execution, now: Time) -> wire::Execution {
         failure: None,
         parent: spec.parent.map(|id| id.to_string()),
         children: hot.children,
-        steps: 0,
+        steps: hot.steps.count(),
         trace: spec.trace.as_ref().map(|trace| trace.to_string()),
         created_at: hot.created_at.ms(),
         first_started_at: hot.first_started_at.map(Time::ms),
@@ -120,7 +122,7 @@ pub fn execution(execution: &Execution, now: Time) -> wire::Execution {
         changed_at: hot.changed_at.ms(),
         updated_at: hot.updated_at.ms(),
         purge_at: purge_at.map(Time::ms),
-        revision: String::new(),
+        revision: revision.to_string(),
         input: None,
         result: None,
         checkpoint: None,
@@ -263,5 +265,25 @@ fn reason(obstacle: &Obstacle, now: Time) -> wire::Reason {
         text,
         detail: detail.into_iter().filter(|(_, value)| !value.is_null()).collect(),
         clears: clears.map(str::to_string),
+    }
+}
+
+pub fn step(step: &StepValue) -> work::Step {
+    work::Step {
+        name: step.name.to_string(),
+        value: payload(&step.bytes, step.content_type.as_ref()),
+        attempt: step.attempt,
+        at: step.at.ms(),
+        no: step.number,
+    }
+}
+
+/// What stands under a name; the value only if it is not the caller's own.
+pub fn recorded(recorded: &RecordedStep) -> work::RecordedStep {
+    let step = &recorded.step;
+    work::RecordedStep {
+        name: step.name.to_string(),
+        existed: recorded.existed,
+        value: recorded.existed.then(|| payload(&step.bytes, step.content_type.as_ref())),
     }
 }

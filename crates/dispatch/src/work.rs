@@ -1,19 +1,23 @@
 //! What workers ask.
 
+use crate::execution::cancelled;
 use crate::rejection::problem;
-use crate::view;
-use crate::{Acting, Answer, check_batch, execution_id, no_batch_id, request_id, text};
+use crate::submit::when;
+use crate::{Acting, Answer, check_batch, execution_id, no_batch_id, request_id, text, view};
+use bytes::Bytes;
 use weft_api::operation::NoQuery;
 use weft_api::work as wire;
-use weft_api::{Args, Batch, Item, Problem, Reply, Results};
-use weft_core::ExecutionId;
-use weft_core::command::{Fence, RetryWish};
+use weft_api::{Args, Batch, Item, Payload, Problem, Reply, Results};
+use weft_core::command::{ChildrenRule, Fence, RetryWish, Step};
 use weft_core::error::Rejection;
-use weft_core::reply::{Claimed, Renewed};
-use weft_core::text::Text;
-use weft_core::Time;
 use weft_core::record::execution::AfterFailure;
-use weft_engine::{Claim, Completion, Failing, LaneMode, LaneWish, Progressing, Renewal};
+use weft_core::reply::{Children, Claimed, Renewed};
+use weft_core::text::Text;
+use weft_core::{ExecutionId, Time};
+use weft_engine::client::Completed;
+use weft_engine::{
+    Answered, Cancellation, Claim, Completion, Delaying, Failing, LaneMode, LaneWish, Renewal, Settle, Settled, Waiting,
+};
 
 type Plain<B> = Args<[String; 0], NoQuery, B>;
 
@@ -43,64 +47,35 @@ impl Acting<'_> {
             more: reply.more,
             draining: reply.draining,
         };
-        Ok(Reply::Claim(claimed).into())
+        Ok(Answer { replayed: reply.repeated, ..Reply::Claim(claimed).into() })
     }
 
     pub async fn renew(&self, args: Plain<Batch<wire::RenewItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch(args.body.items.len())?;
+        check_batch_of(&args.body)?;
         let client = self.client()?;
-        let items = args.body.items.into_iter().map(|item| {
-            let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
-            Ok(Renewal { id, fence, request_id: None, lease_ms: item.lease_ms })
-        });
-        let (good, results) = split(items);
-        let answers = client.renew_batch(good).await;
-        Ok(Reply::Renew(join(results, answers.into_iter().map(|answer| answer.map(renewed)))).into())
+        let (good, refused) = split(args.body.items.into_iter().map(renewal));
+        let answers = client.renew_batch(good).await.into_iter();
+        Ok(Reply::Renew(join(refused, answers.map(|answer| answer.map(|it| renewed(it.value))))).into())
     }
 
     pub async fn complete(&self, args: Plain<Batch<wire::CompleteItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch(args.body.items.len())?;
+        check_batch_of(&args.body)?;
         let client = self.client()?;
-        let (good, results) = split(args.body.items.into_iter().map(completion));
+        let (good, refused) = split(args.body.items.into_iter().map(completion));
         let answers = client.complete_batch(good).await.into_iter();
-        let answers = answers.map(|answer| {
-            answer.map(|done| wire::Completed {
-                outcome: view::outcome(done.outcome),
-                attempt: done.attempt,
-                cancel_was_requested: done.cancel_was_requested,
-                repeated: done.repeated,
-            })
-        });
-        Ok(Reply::Complete(join(results, answers)).into())
+        let answers = answers.map(|answer| answer.map(|it| completed(it.value, it.repeated)));
+        Ok(Reply::Complete(join(refused, answers)).into())
     }
 
     pub async fn fail(&self, args: Plain<Batch<wire::FailItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch(args.body.items.len())?;
+        check_batch_of(&args.body)?;
         let client = self.client()?;
-        let (good, results) = split(args.body.items.into_iter().map(failing));
-        let answers = client.fail_batch(good).await;
-        Ok(Reply::Fail(join(results, answers.into_iter().map(|answer| answer.map(failed)))).into())
-    }
-
-    pub async fn progress(&self, args: Plain<wire::ProgressItem>) -> Result<Answer, Problem> {
-        let request_id = request_id(&args, args.body.request_id.as_ref())?;
-        let client = self.client()?;
-        let body = args.body;
-        let (id, fence) = held(&body.execution, body.lease.as_deref(), body.epoch)?;
-        let progress = Progressing {
-            id,
-            fence,
-            request_id,
-            percent: body.percent,
-            message: body.message.map(text),
-            checkpoint: body.checkpoint.map(|checkpoint| checkpoint.bytes),
-            renew_ms: body.renew_ms,
-        };
-        let expires_in_ms = client.progress(progress).await.map_err(problem)?;
-        Ok(Reply::Progress(wire::Progressed { expires_in_ms }).into())
+        let (good, refused) = split(args.body.items.into_iter().map(failing));
+        let answers = client.fail_batch(good).await.into_iter();
+        Ok(Reply::Fail(join(refused, answers.map(|answer| answer.map(|it| failed(it.value))))).into())
     }
 }
 
@@ -109,28 +84,69 @@ fn lane_wish(wish: wire::LaneWish) -> LaneWish {
 }
 
 /// The execution that a fenced item names, with its fence if both parts are given.
-fn held(id: &str, lease: Option<&str>, epoch: Option<u64>) -> Result<(ExecutionId, Option<Fence>), Problem> {
-    let id = execution_id(id)?;
-    let (Some(lease), Some(epoch)) = (lease, epoch) else { return Ok((id, None)) };
-    let lease = lease.parse().map_err(|_| problem(Rejection::InvalidId { expected: "l" }).field("got", lease))?;
-    Ok((id, Some(Fence { lease, epoch })))
+pub fn held(id: &str, lease: Option<&str>, epoch: Option<u64>) -> Result<(ExecutionId, Option<Fence>), Problem> {
+    Ok((execution_id(id)?, fenced(lease, epoch)?))
 }
 
-fn completion(item: wire::CompleteItem) -> Result<Completion, Problem> {
-    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
-    let (result, content_type) = match item.result {
+/// The fence, if both parts of it are given.
+pub fn fenced(lease: Option<&str>, epoch: Option<u64>) -> Result<Option<Fence>, Problem> {
+    let (Some(lease), Some(epoch)) = (lease, epoch) else { return Ok(None) };
+    let lease = lease.parse().map_err(|_| problem(Rejection::InvalidId { expected: "l" }).field("got", lease))?;
+    Ok(Some(Fence { lease, epoch }))
+}
+
+pub fn check_batch_of<T>(batch: &Batch<T>) -> Result<(), Problem> {
+    check_batch(batch.items.len())
+}
+
+/// Bytes and content type, as the engine keeps them.
+pub fn parts(payload: Option<Payload>) -> (Option<Bytes>, Option<Text>) {
+    match payload {
         Some(payload) => (Some(payload.bytes), payload.content_type.map(Text::from)),
         None => (None, None),
-    };
-    Ok(Completion { id, fence, request_id: item.request_id.map(bytes::Bytes::from), result, content_type })
+    }
 }
 
-fn failing(item: wire::FailItem) -> Result<Failing, Problem> {
+pub fn steps(steps: Vec<wire::NewStep>) -> Vec<Step> {
+    let step = |step: wire::NewStep| Step {
+        name: step.name.into(),
+        bytes: step.value.bytes,
+        content_type: step.value.content_type.map(Text::from),
+    };
+    steps.into_iter().map(step).collect()
+}
+
+fn own_id(request_id: Option<String>) -> Option<Bytes> {
+    request_id.map(Bytes::from)
+}
+
+fn renewal(item: wire::RenewItem) -> Result<Renewal, Problem> {
+    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
+    let progress = item.progress.unwrap_or_default();
+    Ok(Renewal {
+        id,
+        fence,
+        request_id: None,
+        lease_ms: item.lease_ms,
+        percent: progress.percent,
+        message: progress.message.map(text),
+        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+        steps: steps(item.steps),
+    })
+}
+
+pub fn completion(item: wire::CompleteItem) -> Result<Completion, Problem> {
+    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
+    let (result, content_type) = parts(item.result);
+    Ok(Completion { id, fence, request_id: own_id(item.request_id), result, content_type, steps: steps(item.steps) })
+}
+
+pub fn failing(item: wire::FailItem) -> Result<Failing, Problem> {
     let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
     Ok(Failing {
         id,
         fence,
-        request_id: item.request_id.map(bytes::Bytes::from),
+        request_id: own_id(item.request_id),
         category: item.category.map_or_else(|| "application".into(), Text::from),
         message: item.message.into(),
         detail: item.detail.map(|detail| detail.bytes),
@@ -139,7 +155,87 @@ fn failing(item: wire::FailItem) -> Result<Failing, Problem> {
             Some(wire::RetryWish::Never) => RetryWish::Never,
             Some(wire::RetryWish::AfterMs(ms)) => RetryWish::AfterMs(ms),
         },
+        steps: steps(item.steps),
     })
+}
+
+pub fn delaying(item: wire::DelayItem) -> Result<Delaying, Problem> {
+    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
+    let until = when("delay_ms", item.delay_ms, "until_at", item.until_at)?;
+    Ok(Delaying {
+        id,
+        fence,
+        request_id: own_id(item.request_id),
+        until: until.ok_or_else(|| Problem::invalid("delay_ms", "is missing; give it, or `until_at`"))?,
+        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+        steps: steps(item.steps),
+    })
+}
+
+pub fn waiting(item: wire::WaitChildrenItem) -> Result<Waiting, Problem> {
+    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
+    let children = item.children.map(|ids| ids.iter().map(|id| execution_id(id)).collect());
+    Ok(Waiting {
+        id,
+        fence,
+        request_id: own_id(item.request_id),
+        children: children.transpose()?,
+        rule: match item.rule {
+            None | Some(wire::ChildrenRule::AllOf {}) => ChildrenRule::AllOf,
+            Some(wire::ChildrenRule::AnyOf {}) => ChildrenRule::AnyOf,
+            Some(wire::ChildrenRule::Quorum { k }) => ChildrenRule::Quorum(k),
+        },
+        timeout_ms: item.timeout_ms,
+        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+    })
+}
+
+/// A cancel by the holder: without its fence it is one by nobody.
+pub fn cancelling(item: wire::CancelHeldItem) -> Result<Cancellation, Problem> {
+    let (id, fence) = held(&item.execution, item.lease.as_deref(), item.epoch)?;
+    let fence = Some(fence.ok_or_else(|| problem(Rejection::FenceRequired))?);
+    Ok(Cancellation { fence, request_id: own_id(item.request_id), ..Cancellation::new(id, item.reason) })
+}
+
+pub fn settling(item: wire::Settle) -> Result<Settle, Problem> {
+    let verb = item.verb().map_err(|field| Problem::invalid(field, "does not belong to this verb"))?;
+    Ok(match verb {
+        wire::Settling::Complete(item) => Settle::Complete(completion(item)?),
+        wire::Settling::Fail(item) => Settle::Fail(failing(item)?),
+        wire::Settling::Delay(item) => Settle::Delay(delaying(item)?),
+        wire::Settling::WaitChildren(item) => Settle::WaitChildren(waiting(item)?),
+        wire::Settling::Cancel(item) => Settle::Cancel(cancelling(item)?),
+    })
+}
+
+pub fn settled(answer: Answered<Settled>) -> wire::Settled {
+    match answer.value {
+        Settled::Completed(done) => wire::Settled::Complete(completed(done, answer.repeated)),
+        Settled::Failed(after) => wire::Settled::Fail(failed(after)),
+        Settled::Delayed(until) => wire::Settled::Delay(delayed(until)),
+        Settled::Children(children) => wire::Settled::WaitChildren(waited(children)),
+        Settled::Cancelled(cancel) => wire::Settled::Cancel(cancelled(cancel)),
+    }
+}
+
+fn completed(done: Completed, repeated: bool) -> wire::Completed {
+    wire::Completed {
+        outcome: view::outcome(done.outcome),
+        attempt: done.attempt,
+        cancel_was_requested: done.cancel_was_requested,
+        repeated,
+    }
+}
+
+pub fn delayed(until: Time) -> wire::Delayed {
+    wire::Delayed { until_at: until.ms() }
+}
+
+pub fn waited(children: Children) -> wire::WaitingChildren {
+    match children {
+        Children::Decided { verdict } => wire::WaitingChildren::Decided { verdict: verdict.name().to_string() },
+        Children::Waiting { waiting, .. } => wire::WaitingChildren::Waiting { waiting },
+    }
 }
 
 fn failed(after: AfterFailure) -> wire::Failed {
@@ -155,10 +251,10 @@ fn renewed(renewed: Renewed) -> wire::Renewed {
     wire::Renewed {
         expires_in_ms: renewed.expires_in_ms,
         timeout_left_ms: renewed.timeout_left_ms,
-        cancel: renewed.cancel.map(|cancel| wire::CancelNotice {
-            reason: cancel.reason.to_string(),
-            kill_in_ms: cancel.kill_in_ms,
-        }),
+        cancel: renewed
+            .cancel
+            .map(|cancel| wire::CancelNotice { reason: cancel.reason.to_string(), kill_in_ms: cancel.kill_in_ms }),
+        steps: renewed.steps.iter().map(view::recorded).collect(),
     }
 }
 
@@ -172,11 +268,7 @@ fn task(work: Claimed) -> wire::Task {
         tags: view::tags(&work.tags),
         trace: work.trace.map(|trace| trace.to_string()),
         input: work.input.map(|bytes| view::payload(&bytes, work.content_type.as_ref())),
-        lease: wire::TaskLease {
-            id: work.lease.to_string(),
-            epoch: work.epoch,
-            expires_in_ms: work.expires_in_ms,
-        },
+        lease: wire::TaskLease { id: work.lease.to_string(), epoch: work.epoch, expires_in_ms: work.expires_in_ms },
         attempt: wire::TaskAttempt {
             index: work.attempt,
             kind: work.attempt_kind.name().to_string(),
@@ -199,7 +291,7 @@ fn task(work: Claimed) -> wire::Task {
                 })
                 .collect(),
         }),
-        steps: wire::Steps::default(),
+        steps: wire::Steps { items: work.steps.iter().map(view::step).collect(), more: work.steps_more },
     }
 }
 

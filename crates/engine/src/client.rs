@@ -13,6 +13,7 @@ use crate::runtime;
 use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use bytes::Bytes;
+use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
@@ -41,6 +42,23 @@ pub struct Completed {
     pub outcome: Outcome,
     pub attempt: u32,
     pub cancel_was_requested: bool,
+}
+
+/// The reply to a revocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The epoch that ended.
+    pub epoch: u64,
+    /// It had been revoked before.
+    pub already: bool,
+}
+
+/// The reply to a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// False if nobody held it.
+    pub changed: bool,
+    pub public_state: PublicState,
 }
 
 impl Client {
@@ -156,8 +174,8 @@ impl Client {
         claim.check()?;
         let spec = Arc::new(self.claim_spec(&claim)?);
         self.shared.hub.seen(&spec, self.shared.now());
-        if self.shared.is_closing() {
-            return Ok(ClaimReply { draining: true, ..ClaimReply::default() });
+        if self.shared.is_draining() {
+            return Ok(draining());
         }
         if let Some(id) = claim.execution {
             return self.claim_one(id, &spec).await;
@@ -278,7 +296,7 @@ impl Client {
             job = job.again_only();
         }
         self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-        await_claim(&*self.shared.runtime, seat, answer, wait_ms).await
+        await_claim(&self.shared, seat, answer, wait_ms).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -319,11 +337,12 @@ impl Client {
         drop(answer_to);
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        match runtime::timeout(&*self.shared.runtime, wait_ms, answers.recv()).await {
-            Some(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
-            None if seat.leave() => Ok(ClaimReply::default()),
+        match wait(&self.shared, wait_ms, answers.recv()).await {
+            Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
             // A partition has begun to serve it: its commit decides.
-            None => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
+            Waited::Late | Waited::Draining => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
         }
     }
 
@@ -411,8 +430,8 @@ impl Client {
         self.ask(tagging).await
     }
 
-    /// Takes the lease away; answers the epoch that ended.
-    pub async fn revoke(&self, revoking: Revoking) -> Result<Answered<u64>, Rejection> {
+    /// Takes the lease away.
+    pub async fn revoke(&self, revoking: Revoking) -> Result<Answered<Revoked>, Rejection> {
         self.ask(revoking).await
     }
 
@@ -421,7 +440,7 @@ impl Client {
         self.ask(holding).await
     }
 
-    pub async fn release(&self, releasing: impl Into<Releasing>) -> Result<Answered<PublicState>, Rejection> {
+    pub async fn release(&self, releasing: impl Into<Releasing>) -> Result<Answered<Released>, Rejection> {
         self.ask(releasing.into()).await
     }
 
@@ -610,7 +629,7 @@ fn only<T>(mut answers: Vec<Result<T, Rejection>>) -> Result<T, Rejection> {
 
 /// Waits for the answer of one partition. When the time is up the seat is given back, unless it is being served.
 async fn await_claim(
-    runtime: &dyn crate::runtime::Runtime,
+    shared: &Shared,
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
@@ -621,15 +640,45 @@ async fn await_claim(
     let reply = if wait_ms == 0 {
         answer.recv().await.unwrap_or_else(gone)
     } else {
-        match runtime::timeout(runtime, wait_ms, answer.recv()).await {
-            Some(reply) => reply.unwrap_or_else(gone),
-            None if seat.leave() => Ok(ClaimReply::default()),
+        match wait(shared, wait_ms, answer.recv()).await {
+            Waited::Answered(reply) => reply.unwrap_or_else(gone),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
             // The partition has begun to serve it: its commit decides.
-            None => answer.recv().await.unwrap_or_else(gone),
+            Waited::Late | Waited::Draining => answer.recv().await.unwrap_or_else(gone),
         }
     };
     drop(guard);
     reply
+}
+
+/// Nothing for a claim of a node that hands out nothing more.
+fn draining() -> ClaimReply {
+    ClaimReply { draining: true, ..ClaimReply::default() }
+}
+
+/// What ended a wait.
+enum Waited<T> {
+    Answered(T),
+    Late,
+    Draining,
+}
+
+async fn wait<T>(shared: &Shared, wait_ms: u64, answer: impl Future<Output = T>) -> Waited<T> {
+    // Listened for before the look, so that a drain between the two is not missed.
+    let drained = shared.drained.notified();
+    let left = async {
+        match shared.is_draining() {
+            true => (),
+            false => drained.await,
+        }
+    };
+    futures_util::pin_mut!(answer, left);
+    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, left)).await {
+        Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
+        Some(future::Either::Right(_)) => Waited::Draining,
+        None => Waited::Late,
+    }
 }
 
 /// What a claim wants of one partition.

@@ -8,6 +8,7 @@ use crate::hub::{Hub, Notice};
 use crate::lanes::{self, Lanes};
 use crate::membership::{Membership, Seen};
 use crate::partition::{Heads, Input, Partition, Surroundings};
+use crate::reads;
 use crate::registry::{self, Beat};
 use crate::census::{self, Census};
 use crate::runtime;
@@ -22,8 +23,11 @@ use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 use weft_core::command::Principal;
 use weft_core::error::Rejection;
+use weft_core::limits::Limits;
+use weft_core::record::Node;
+use weft_core::record::execution::Policy;
 use weft_core::text;
-use weft_core::{PartitionId, Time};
+use weft_core::{ExecutionId, PartitionId, Time};
 use weft_store::{Description, Store};
 
 /// A running engine. Dropping the last handle does not stop it; `shutdown` does.
@@ -60,6 +64,9 @@ pub(crate) struct Shared {
     pub started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
+    draining: AtomicBool,
+    /// Claims that wait are let go.
+    pub drained: Notify,
     /// A node has come or gone.
     pub nodes_changed: Notify,
     /// Executions that were placed in whatever partition had its turn.
@@ -74,6 +81,8 @@ pub(crate) struct Mailbox {
 }
 
 const BUSY_RETRY_MS: u64 = 50;
+/// A store that does not tell the time so fast is no store to work with.
+const READY_WAIT_MS: u64 = 2_000;
 /// Partitions of a store that take new work at a time: enough for commits side by side, few enough for each to carry a
 /// lot. Nodes share them, but each has some.
 const HOT: u64 = 8;
@@ -153,6 +162,8 @@ impl Engine {
             started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
+            draining: AtomicBool::new(false),
+            drained: Notify::new(),
             nodes_changed: Notify::new(),
             placed: AtomicU64::new(0),
             running: watch::Sender::new(0),
@@ -207,6 +218,70 @@ impl Engine {
         self.shared.now()
     }
 
+    /// What submissions get that give no policy.
+    pub fn policy(&self) -> &Policy {
+        &self.shared.config.policy
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.shared.config.limits
+    }
+
+    /// The name of this node.
+    pub fn node(&self) -> &text::Text {
+        &self.shared.config.node
+    }
+
+    /// When this engine was opened.
+    pub fn started_at(&self) -> Time {
+        self.shared.started_at
+    }
+
+    /// The namespace that an execution is in, if there is such an execution.
+    pub async fn namespace_of(&self, id: ExecutionId) -> Result<Option<text::Text>, Rejection> {
+        reads::namespace_of(&self.shared, id).await
+    }
+
+    /// The namespaces after `after` that hold executions, in order, at most `limit` of them.
+    pub async fn namespaces(&self, after: Option<&str>, limit: usize) -> Result<Vec<text::Text>, Rejection> {
+        reads::namespaces(&self.shared, after, limit).await
+    }
+
+    /// Every node that is known, live or not, this one among them.
+    pub async fn nodes(&self) -> Result<Vec<Node>, Rejection> {
+        let shared = &self.shared;
+        let mut nodes = match shared.description.exclusive {
+            true => Vec::new(),
+            false => registry::read(shared).await.map_err(reads::unavailable)?,
+        };
+        let uuid = shared.membership.node;
+        if !nodes.iter().any(|node| node.uuid == uuid) {
+            nodes.push(registry::own(shared, shared.started_at));
+        }
+        Ok(nodes)
+    }
+
+    /// Why this node takes no work now; none if it does.
+    pub async fn not_ready(&self) -> Option<&'static str> {
+        if self.shared.is_closing() {
+            return Some("draining");
+        }
+        let look = self.shared.store.now();
+        match runtime::timeout(&*self.shared.runtime, READY_WAIT_MS, look).await {
+            Some(Ok(_)) => None,
+            Some(Err(_)) => Some("store_unreachable"),
+            None => Some("store_slow"),
+        }
+    }
+
+    /// Answers claims that wait, tells workers that the node stops, and hands out nothing more. All else goes on.
+    pub fn drain(&self) {
+        if !self.shared.draining.swap(true, Ordering::AcqRel) {
+            self.shared.hub.notify_all(&Notice::NodeStopping);
+            self.shared.drained.notify_waiters();
+        }
+    }
+
     /// Stops taking calls, answers those that wait, finishes what is on its way. Leases stay valid. A second call waits
     /// for the first.
     pub async fn shutdown(&self) {
@@ -252,6 +327,11 @@ impl Shared {
 
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+
+    /// True if no more work is handed out.
+    pub fn is_draining(&self) -> bool {
+        self.is_closing() || self.draining.load(Ordering::Acquire)
     }
 
     /// A version 7 id: ordered by time, so that new records lie beside each other.

@@ -54,7 +54,7 @@ pub use census::{Depth, Depths, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
-pub use explain::{Explanation, Obstacle};
+pub use explain::{Explanation, NoWorker, Obstacle};
 pub use hub::Notice;
 pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{

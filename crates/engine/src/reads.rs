@@ -47,6 +47,8 @@ pub struct StepPage {
 #[derive(Clone, Debug, Default)]
 pub struct ChildPage {
     pub children: Vec<Execution>,
+    /// Of each of them, in the same order.
+    pub revisions: Vec<CommitId>,
     /// The last of these, if there are more.
     pub next_cursor: Option<ExecutionId>,
 }
@@ -102,6 +104,8 @@ pub struct ListFilter {
 #[derive(Clone, Debug, Default)]
 pub struct ListPage {
     pub executions: Vec<Execution>,
+    /// Of each of them, in the same order.
+    pub revisions: Vec<CommitId>,
     /// Absent exactly at the end. A page may be short, or empty, and still have one: its cost is bounded.
     pub next_cursor: Option<String>,
 }
@@ -156,6 +160,40 @@ async fn load_revised(
         Record::Execution(execution) if execution.spec.namespace == who.namespace => Ok((*execution, found.revision)),
         _ => Err(Rejection::ExecutionNotFound),
     }
+}
+
+/// The namespace of an execution, whoever asks: callers decide who may know.
+pub async fn namespace_of(shared: &Shared, id: ExecutionId) -> Result<Option<Text>, Rejection> {
+    place::of_id(shared, id)?;
+    match read_one(shared, Key::Execution(id), schema::LIGHT).await? {
+        Some(Record::Execution(execution)) => Ok(Some(execution.spec.namespace.clone())),
+        _ => Ok(None),
+    }
+}
+
+/// Namespaces that hold executions, in order: one short scan each, however many executions they hold.
+pub async fn namespaces(shared: &Shared, after: Option<&str>, limit: usize) -> Result<Vec<Text>, Rejection> {
+    let mut found: Vec<Text> = Vec::new();
+    let mut last: Option<Text> = after.map(Text::from);
+    while found.len() < limit {
+        let beyond = last.as_ref().map(|name| Place {
+            columns: vec![Value::text(name), Value::Int(i64::MAX)],
+            key: Bytes::copy_from_slice(uuid::Uuid::max().as_bytes()),
+        });
+        let scan = Scan {
+            target: Target::Index(IndexId::ByCreated),
+            ranges: vec![Range { prefix: Vec::new(), after: beyond, until: None }],
+            limit: 1,
+            descending: false,
+            parts: None,
+        };
+        let pages = shared.store.scan(None, scan).await.map_err(unavailable)?;
+        let first = pages.iter().flat_map(|page| &page.entries).next();
+        let Some(Value::Text(name)) = first.and_then(|entry| entry.place.columns.first()) else { break };
+        last = Some(name.clone());
+        found.push(name.clone());
+    }
+    Ok(found)
 }
 
 async fn load_attempt(
@@ -376,6 +414,7 @@ pub async fn children(
             let (Some(record), Some(key)) = (&entry.found, entry.key()) else { continue };
             let Record::Execution(child) = decode(key, record, schema::LIGHT)? else { continue };
             page.next_cursor = Some(child.id);
+            page.revisions.push(record.revision);
             page.children.push(*child);
         }
         if !found.more {
@@ -478,6 +517,7 @@ pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Resul
             let Some(key) = entry.key() else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
             if matches(&filter, &execution) {
+                page.revisions.push(found.revision);
                 page.executions.push(*execution);
             }
             if page.executions.len() == limit {

@@ -15,6 +15,7 @@ use weft_core::command::{Call, Command, Heartbeat, Principal};
 use weft_core::digest::digest;
 use weft_core::limits::NODE_HEARTBEAT_MS;
 use weft_core::loss;
+use weft_core::record::node::Body;
 use weft_core::record::{Node, Record};
 use weft_core::schema::{Kind, PartMask};
 use weft_core::{PartitionId, Time};
@@ -85,7 +86,25 @@ fn home(node: Uuid, partitions: u16) -> PartitionId {
     PartitionId(u16::from_be_bytes([digest[0], digest[1]]) % partitions.max(1))
 }
 
-async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
+/// This node, for a store that keeps no registry.
+pub(crate) fn own(shared: &Shared, started_at: Time) -> Node {
+    let node = shared.membership.node;
+    Node {
+        partition: home(node, shared.description.partitions),
+        uuid: node,
+        body: Body {
+            name: shared.config.node.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            started_at,
+            seen_at: shared.now(),
+            left: false,
+            claimed: shared.membership.mine().iter().map(|partition| partition.0).collect(),
+            seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
+        },
+    }
+}
+
+pub(crate) async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
     let pages = shared.store.scan(None, registry_scan()).await?;
     Ok(nodes_of(pages))
 }

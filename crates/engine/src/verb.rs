@@ -1,6 +1,6 @@
 //! How each request becomes a command, and what of the reply its caller gets. The one place where the two meet.
 
-use crate::client::{Completed, Urgency};
+use crate::client::{Completed, Released, Revoked, Urgency};
 use crate::request::*;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -239,7 +239,7 @@ ask!(
 );
 
 ask!(
-    Revoking, Urgent -> u64,
+    Revoking, Urgent -> Revoked,
     bytes(_item) = 0,
     command(item, _entropy) = Command::Revoke(command::Revoke {
         id: item.id,
@@ -247,7 +247,7 @@ ask!(
         reason: item.reason,
         hold: item.hold,
     }),
-    Reply::Revoked { epoch, .. } => epoch,
+    Reply::Revoked { epoch, already } => Revoked { epoch, already },
     revision = item.expected_revision
 );
 
@@ -261,10 +261,10 @@ ask!(
 );
 
 ask!(
-    Releasing, Urgent -> PublicState,
+    Releasing, Urgent -> Released,
     bytes(_item) = 0,
     command(item, _entropy) = Command::Release(command::Release { id: item.id }),
-    Reply::Released { public_state, .. } => public_state,
+    Reply::Released { changed, public_state } => Released { changed, public_state },
     revision = item.expected_revision
 );
 

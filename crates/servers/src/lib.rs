@@ -14,6 +14,7 @@ mod port;
 mod postgres;
 mod process;
 mod proxy;
+pub mod python;
 mod shared;
 mod tree;
 mod valkey;

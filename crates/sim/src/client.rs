@@ -165,7 +165,7 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
                     client
                         .revoke(Revoking { hold, ..Revoking::new(id, token) })
                         .await
-                        .map(|answer| Ack::Revoked(answer.value))
+                        .map(|answer| Ack::Revoked(answer.epoch))
                 })
             })
             .await;

@@ -1,0 +1,129 @@
+//! The page of the documentation about refusals, `docs/errors.md`: a section for each code, with what to do about it.
+
+use crate::problem::{Class, Code};
+use std::fmt::Write;
+
+const BEGINNING: &str = "\
+# Errors
+
+<!-- Written by the tests of crates/api from its table of codes: `WEFT_BLESS=1 cargo test -p weft-api`. -->
+
+Every refusal is `application/problem+json` with a stable `code`, and the same code comes from the embedded engine, the Rust SDK
+and the command line, which prints it as `error[code]: …`. What a program does about one follows from its `class`:
+
+| Class | Do |
+|---|---|
+| `fix` | The call is wrong. Mend it; the same call is refused again. |
+| `stop` | Abandon this work and discard its result: somebody else has it, or nobody may. |
+| `conflict` | Look at what is there, then decide. |
+| `later` | Send the same call again after `retry_after_ms`. |
+
+`busy`, `draining`, `not_ready` and `rate_limited` have changed nothing. `unavailable` may have, if `fields.outcome_unknown` is
+true: a repeat with the same idempotency key tells.
+";
+
+/// The whole page.
+pub fn errors_page() -> String {
+    let mut text = BEGINNING.to_owned();
+    let mut codes = Code::ALL.to_vec();
+    codes.sort_by_key(|code| code.name());
+    for code in codes {
+        let _ = write!(
+            text,
+            "\n## {}\n\n{}, class `{}`: {}. {}\n",
+            code.name(),
+            code.status(),
+            class_name(code.class()),
+            code.title(),
+            advice(code)
+        );
+    }
+    text
+}
+
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Fix => "fix",
+        Class::Stop => "stop",
+        Class::Conflict => "conflict",
+        Class::Later => "later",
+    }
+}
+
+/// What somebody who meets it should know or do.
+const fn advice(code: Code) -> &'static str {
+    match code {
+        Code::InvalidArgument => {
+            "`fields.field` names it, `fields.did_you_mean` the nearest name that exists. Unknown fields are refused, never ignored."
+        }
+        Code::InvalidId => "Ids are given out by Weft and look like `x_7_0192…`; copy the whole of it.",
+        Code::InvalidCursor => "Begin again without a cursor, and keep the filters the same from page to page.",
+        Code::InvalidJson => "The detail says at which line and column. Bodies nest at most 64 deep.",
+        Code::FenceRequired => "Send `lease` and `epoch` as the claim gave them.",
+        Code::NamespaceRequired => "The key is good in several namespaces: name one in the header `Weft-Namespace`.",
+        Code::DeadlineInPast => "Give a deadline that lies ahead, or none.",
+        Code::NotAChild => "Wait only for executions that this one has spawned.",
+        Code::Unauthorized => {
+            "Send `Authorization: Bearer weft_…`. Missing, unknown, wrong, expired and revoked keys all read the same."
+        }
+        Code::Forbidden => "`fields.needs` names the scope that is missing; an administrator can give a key that has it.",
+        Code::ExecutionNotFound => {
+            "It never existed, was purged, or belongs to another namespace: these cannot be told apart on purpose."
+        }
+        Code::WorkerNotFound => "No instance of that name has registered, or it was forgotten after its time.",
+        Code::KeyNotFound => "It never existed or was revoked; `weft key list` shows those that are good.",
+        Code::NotFound => "`fields.what` says what was looked for.",
+        Code::RouteNotFound => "`/docs` lists every route.",
+        Code::MethodNotAllowed => "`/docs` lists the methods of every route.",
+        Code::NotAcceptable => "Ask for `application/json`, or leave `Accept` out.",
+        Code::RequestTimeout => "The body came too slowly. Nothing has changed.",
+        Code::LeaseExpired => "Renew at least every third of the lease; a longer lease forgives longer pauses.",
+        Code::LeaseRevoked => "An operator took it. `fields.reason` may say why.",
+        Code::LeaseLost => "`fields.cause` says how it ended.",
+        Code::Cancelled => "Whatever the work has done outside of Weft stands; its result is not kept.",
+        Code::StaleLease => "`fields.current_epoch` is that of the worker who has it now.",
+        Code::ExecutionNotActive => "It went back to its lane, or has been put aside; a claim may get it again.",
+        Code::InstanceSuperseded => "Two processes use one instance name. Give each its own.",
+        Code::WorkerDead => "Register again under a new boot id if the process is in fact alive.",
+        Code::ExecutionTerminal => "`fields.outcome` says how it ended. `replay` runs it again.",
+        Code::ExecutionNotTerminal => "Wait for its end (`wait_ms`), or cancel it first.",
+        Code::NotDelayed => "Only an execution that waits for a time can be moved to another.",
+        Code::NotClaimable => "`explain` says why.",
+        Code::CancelRequested => "Finish, cancel or fail it: work with a requested cancel is not put aside.",
+        Code::IdempotencyMismatch => "A key stands for one call with one body. `fields.existing` is what it stands for.",
+        Code::ReplayLimit => "Submit a new execution instead, or raise `policy.max_replays` of later ones.",
+        Code::NameTaken => "Choose another name, or change what has it.",
+        Code::RevisionMismatch => "Read it again, look at what changed, and send the new revision in `If-Match`.",
+        Code::PayloadTooLarge => {
+            "`fields.limit` and `fields.got` are bytes. Keep large data elsewhere and send where it is; or raise the limit."
+        }
+        Code::UriTooLong => "A URL has at most 16 KiB.",
+        Code::UnsupportedMediaType => "Send `Content-Type: application/json`, or use the raw form of the call.",
+        Code::LimitExceeded => "`fields.limit` says how many there may be.",
+        Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
+        Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",
+        Code::Internal => "This is a defect of Weft. Nothing was changed; the log has more under the request id.",
+        Code::Busy => "More work arrives than the node or its store takes in. The call was not begun.",
+        Code::Unavailable => "`weft doctor` looks at the store. Calls go on by themselves when it is back.",
+        Code::Draining => "Call another node; behind a load balancer a repeat gets there.",
+        Code::NotReady => "`GET /readyz` says why, to a key with the scope `operate`.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// `WEFT_BLESS=1` rewrites the file.
+    #[test]
+    fn api_33_the_page_of_the_documentation_is_that_of_the_table() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors.md");
+        let page = errors_page();
+        if std::env::var_os("WEFT_BLESS").is_some() {
+            std::fs::write(&path, &page).unwrap();
+        }
+        let reviewed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(page == reviewed, "docs/errors.md differs from the table: WEFT_BLESS=1 rewrites it");
+    }
+}

@@ -1,0 +1,131 @@
+//! The client: typed calls to a server or to an engine in this process.
+
+mod connect;
+
+pub use connect::Connect;
+
+use crate::Error;
+use crate::entropy::Entropy;
+use crate::keyed;
+use crate::layer::Retry;
+use crate::transport::{Origin, Transport};
+use std::fmt;
+use std::sync::Arc;
+use tower::{Layer, Service, ServiceExt};
+use weft_api::{Args, Call, Operation, Reply};
+
+type Wrap = Arc<dyn Fn(Transport) -> Transport + Send + Sync>;
+
+/// Makes calls. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    origin: Origin,
+    retry: Retry,
+    layers: Vec<Wrap>,
+    /// The origin with all layers around it.
+    transport: Transport,
+}
+
+impl Client {
+    /// A client of the server at `url`; `http://127.0.0.1:7700` is where `weft dev` listens.
+    pub fn connect(url: impl Into<String>) -> Connect {
+        Connect::new(url.into())
+    }
+
+    /// A client of an engine in this process, in the namespace `default`.
+    #[cfg(feature = "embedded")]
+    pub fn embedded(engine: weft_engine::Engine) -> Self {
+        Self::of(Origin::Embedded(crate::transport::Embedded::new(engine)), Retry::default())
+    }
+
+    fn of(origin: Origin, retry: Retry) -> Self {
+        let transport = origin.transport();
+        Self { origin, retry, layers: Vec::new(), transport }.wrapped()
+    }
+
+    /// Puts every layer around the origin again.
+    fn wrapped(mut self) -> Self {
+        let retrying = Transport::new(self.retry.layer(self.origin.transport()));
+        self.transport = self.layers.iter().fold(retrying, |inner, wrap| wrap(inner));
+        self
+    }
+
+    /// The same client in another namespace.
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        let namespace = namespace.into();
+        self.origin = match self.origin {
+            Origin::Http(http) => Origin::Http(http.in_namespace(&namespace)),
+            #[cfg(feature = "embedded")]
+            Origin::Embedded(embedded) => Origin::Embedded(embedded.in_namespace(namespace)),
+        };
+        self.wrapped()
+    }
+
+    /// Who calls an engine in this process, as its records will say. A server knows that by the key, so that this
+    /// changes nothing for one.
+    #[cfg(feature = "embedded")]
+    pub fn principal(mut self, principal: impl Into<String>) -> Self {
+        if let Origin::Embedded(embedded) = self.origin {
+            self.origin = Origin::Embedded(embedded.as_principal(principal.into()));
+        }
+        self.wrapped()
+    }
+
+    /// How calls are repeated.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = Retry { entropy: self.retry.entropy, ..retry };
+        self.wrapped()
+    }
+
+    /// Adds a layer around all others. It sees every call once, with its repeats inside.
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<Transport> + Send + Sync + 'static,
+        L::Service: Service<Call, Response = Reply, Error = Error> + Clone + Send + Sync + 'static,
+        <L::Service as Service<Call>>::Future: Send + 'static,
+    {
+        self.layers.push(Arc::new(move |inner| Transport::new(layer.layer(inner))));
+        self.wrapped()
+    }
+
+    /// Where keys and jitter come from.
+    #[cfg(feature = "test")]
+    pub(crate) fn entropy(mut self, entropy: Entropy) -> Self {
+        self.retry.entropy = entropy;
+        self.wrapped()
+    }
+
+    pub(crate) fn random(&self) -> &Entropy {
+        &self.retry.entropy
+    }
+
+    /// The address of the server, if there is one.
+    pub fn url(&self) -> Option<&str> {
+        match &self.origin {
+            Origin::Http(http) => Some(http.url()),
+            #[cfg(feature = "embedded")]
+            Origin::Embedded(_) => None,
+        }
+    }
+
+    /// Makes one call of any operation.
+    pub async fn call<O: Operation>(&self, args: Args<O::Path, O::Query, O::Body>) -> Result<O::Reply, Error> {
+        let reply = self.dispatch(O::call(args)).await?;
+        O::reply(reply).ok_or_else(|| Error::Decode {
+            message: format!("the reply to `{}` is one to something else", O::SPEC.id),
+            source: None,
+        })
+    }
+
+    /// Makes one call, whatever it is.
+    pub async fn dispatch(&self, mut call: Call) -> Result<Reply, Error> {
+        keyed::mint(&mut call, self.random());
+        self.transport.clone().oneshot(call).await
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.url().unwrap_or("embedded"))
+    }
+}

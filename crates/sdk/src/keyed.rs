@@ -1,0 +1,112 @@
+//! The key that makes a repeat of a call harmless. Minted where the caller gave none, so that every call may be sent
+//! again. Calls that a lease protects need none: the server knows a repeat by the fence.
+
+use crate::entropy::Entropy;
+use std::time::Duration;
+use weft_api::{Args, Call};
+
+/// Gives the call, or each item of a batch, a key if it has none.
+pub fn mint(call: &mut Call, entropy: &Entropy) {
+    match call {
+        Call::SubmitExecution(args) => match args.body.idempotency_key {
+            Some(_) => {}
+            None => header(args, entropy),
+        },
+        Call::SubmitExecutions(args) => {
+            let items = args.body.items.iter_mut();
+            items.for_each(|item| fill(&mut item.idempotency_key, entropy));
+        }
+        Call::CancelExecutions(args) => {
+            let items = args.body.items.iter_mut();
+            items.for_each(|item| fill(&mut item.request_id, entropy));
+        }
+        Call::SpawnChildren(args) => {
+            let items = args.body.items.iter_mut();
+            items.for_each(|item| fill(&mut item.idempotency_key, entropy));
+        }
+        Call::Claim(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::CancelExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::ReplayExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::RescheduleExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::SetPriority(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::SetTags(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::HoldExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::ReleaseExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::RevokeExecution(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::ForceComplete(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::ForceFail(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::CreateKey(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::ChangeKey(args) => beside(args, |body| &mut body.request_id, entropy),
+        Call::PurgeExecution(args) => header(args, entropy),
+        Call::RotateKey(args) => header(args, entropy),
+        Call::RevokeKey(args) => header(args, entropy),
+        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => header(args, entropy),
+        Call::MarkWorkerDead(args) => header(args, entropy),
+        _ => {}
+    }
+}
+
+fn fill(key: &mut Option<String>, entropy: &Entropy) {
+    key.get_or_insert_with(|| entropy.fresh());
+}
+
+fn header<P, Q, B>(args: &mut Args<P, Q, B>, entropy: &Entropy) {
+    fill(&mut args.idempotency_key, entropy);
+}
+
+/// In the body, unless the header has one already.
+fn beside<P, Q, B>(args: &mut Args<P, Q, B>, field: fn(&mut B) -> &mut Option<String>, entropy: &Entropy) {
+    if args.idempotency_key.is_none() {
+        fill(field(&mut args.body), entropy);
+    }
+}
+
+/// How long the call asks the server to wait before it answers.
+pub fn wait_of(call: &Call) -> Duration {
+    let ms = match call {
+        Call::GetExecution(args) => args.query.wait_ms,
+        Call::GetResult(args) => args.query.wait_ms,
+        Call::Claim(args) => args.body.wait_ms,
+        _ => None,
+    };
+    Duration::from_millis(ms.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_api::execution::{Replay, Submit, SubmitBatch};
+    use weft_api::{Operation, op};
+
+    fn minted<O: Operation>(args: Args<O::Path, O::Query, O::Body>) -> Call {
+        let mut call = O::call(args);
+        mint(&mut call, &Entropy::of_system());
+        call
+    }
+
+    #[test]
+    fn sdk_3_a_changing_call_gets_a_key_and_keeps_its_own() {
+        let Call::SubmitExecution(args) = minted::<op::SubmitExecution>(Args::default()) else { panic!() };
+        assert_eq!(args.idempotency_key.map(|key| key.len()), Some(32));
+        let body = Submit { idempotency_key: Some("order-17".into()), ..Submit::default() };
+        let Call::SubmitExecution(args) = minted::<op::SubmitExecution>(Args { body, ..Args::default() }) else {
+            panic!()
+        };
+        assert_eq!((args.idempotency_key, args.body.idempotency_key.as_deref()), (None, Some("order-17")));
+        let mut given = Args::<_, _, Replay> { path: ["x".to_string()], ..Args::default() };
+        given.idempotency_key = Some("mine".into());
+        let Call::ReplayExecution(args) = minted::<op::ReplayExecution>(given) else { panic!() };
+        assert_eq!((args.idempotency_key.as_deref(), args.body.request_id), (Some("mine"), None));
+    }
+
+    #[test]
+    fn sdk_3_each_item_of_a_batch_gets_a_key_of_its_own() {
+        let body = SubmitBatch { items: vec![Submit::default(), Submit::default()], atomic: false };
+        let Call::SubmitExecutions(args) = minted::<op::SubmitExecutions>(Args { body, ..Args::default() }) else {
+            panic!()
+        };
+        assert_eq!(args.idempotency_key, None, "a batch has no key of its own");
+        let keys: Vec<_> = args.body.items.iter().map(|item| item.idempotency_key.clone().unwrap()).collect();
+        assert_ne!(keys[0], keys[1]);
+    }
+}

@@ -1,0 +1,18 @@
+//! Clients and workers of Weft. A client submits executions and reads them; a worker claims them and runs a handler for
+//! each. Both make the same typed calls, to a server over HTTP or, with the feature `embedded`, to an engine in this
+//! process. Knows the wire types and no rules.
+
+mod entropy;
+pub mod error;
+
+mod keyed;
+pub mod layer;
+mod transport;
+
+pub mod client;
+
+pub use client::{Client, Connect};
+pub use error::Error;
+pub use transport::Transport;
+pub use weft_api as api;
+pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};

@@ -1,0 +1,204 @@
+//! Calls to a server over HTTP. Connections are kept and shared; a reply that is no reply of Weft is told as such.
+
+use super::Answering;
+use super::connect::Connector;
+use crate::Error;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::error::Error as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::Service;
+use weft_api::operation::Carried;
+use weft_api::{Call, Problem, Reply};
+use weft_tls::Trust;
+
+/// Shorter than servers keep idle connections, so that a request rarely meets one that is being closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+pub struct Http {
+    client: legacy::Client<Connector, Full<Bytes>>,
+    /// Scheme, host and what comes before the paths of the API.
+    base: Arc<str>,
+    headers: Arc<HeaderMap>,
+    namespace: Option<Arc<str>>,
+}
+
+impl Http {
+    pub fn new(url: &str, key: Option<&str>, ca_file: Option<PathBuf>) -> Result<Self, Error> {
+        let base = base_of(url)?;
+        let trust = ca_file.map_or_else(Trust::system, Trust::file);
+        if base.starts_with("https:") {
+            trust.config().map_err(|error| Error::Config(error.to_string()))?;
+        }
+        let client = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .retry_canceled_requests(true)
+            .build(Connector { trust: Arc::new(trust) });
+        let mut headers = HeaderMap::new();
+        if let Some(key) = key {
+            let mut value = header_value("key", &format!("Bearer {key}"))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self { client, base: base.into(), headers: Arc::new(headers), namespace: None })
+    }
+
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: Some(namespace.into()), ..self }
+    }
+
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    async fn send(self, call: Call) -> Result<Reply, Error> {
+        let spec = call.spec();
+        let wire = call.into_wire();
+        let mut target = String::with_capacity(128);
+        target.push_str(&self.base);
+        target.push_str(&spec.path_of(&wire.path));
+        if !wire.query.is_empty() {
+            target.push('?');
+            target.push_str(&wire.query);
+        }
+        let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
+        let mut request = Request::new(Full::new(wire.body.clone()));
+        *request.method_mut() = spec.method.name().parse().expect("http: methods of the table are methods");
+        *request.uri_mut() = uri;
+        *request.headers_mut() = (*self.headers).clone();
+        if let Some(namespace) = &self.namespace {
+            request.headers_mut().insert("weft-namespace", header_value("namespace", namespace)?);
+        }
+        if !wire.body.is_empty() {
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(key) = &wire.idempotency_key {
+            request.headers_mut().insert("idempotency-key", header_value("idempotency_key", key)?);
+        }
+        if let Some(revision) = &wire.if_match {
+            request.headers_mut().insert(IF_MATCH, header_value("if_match", revision)?);
+        }
+        let response = self.client.request(request).await.map_err(|error| self.failed(error))?;
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.map_err(|error| {
+            Error::unreachable(format!("`{}` broke off in the middle of a reply: {error}", self.base), error)
+        })?;
+        self.read(spec.id, head.status, &head.headers, bytes.to_bytes())
+    }
+
+    fn read(&self, id: &str, status: StatusCode, headers: &HeaderMap, bytes: Bytes) -> Result<Reply, Error> {
+        if !status.is_success() {
+            return Err(self.refused(status, headers, &bytes));
+        }
+        let content_type = match status {
+            StatusCode::NO_CONTENT => None,
+            _ => {
+                let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+                Some(given.unwrap_or("application/octet-stream").to_string())
+            }
+        };
+        Reply::uncarry(id, Carried { bytes, content_type })
+            .map_err(|error| Error::decode(format!("could not read the reply to `{id}`: {error}"), error))
+    }
+
+    fn refused(&self, status: StatusCode, headers: &HeaderMap, bytes: &[u8]) -> Error {
+        if let Ok(mut problem) = serde_json::from_slice::<Problem>(bytes) {
+            problem.retry_after_ms = problem.retry_after_ms.or_else(|| retry_after_ms(headers));
+            return problem.into();
+        }
+        let said = serde_json::from_slice::<serde_json::Value>(bytes).ok();
+        if let Some(code) = said.as_ref().and_then(|said| said.get("code")?.as_str()) {
+            let detail = said.as_ref().and_then(|said| said.get("detail")?.as_str()).unwrap_or_default();
+            let message = format!("the server refused with `{code}`, which this client does not know: {detail}");
+            return Error::Decode { message, source: None };
+        }
+        let retryable = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
+        let message = format!("`{}` answered {status}, and not as Weft does; is it a Weft server?", self.base);
+        Error::Transport { retryable, message, source: None }
+    }
+
+    /// The error of the connector says it best, if it is one.
+    fn failed(&self, error: legacy::Error) -> Error {
+        if let Some(ours) = error.source().and_then(|source| source.downcast_ref::<Error>()) {
+            let message = ours.to_string();
+            return match ours {
+                Error::Config(_) => Error::Config(message),
+                _ => Error::unreachable(message, error),
+            };
+        }
+        let mut message = format!("`{}` gave no answer: {error}", self.base);
+        if let Some(source) = error.source() {
+            message.push_str(&format!(": {source}"));
+        }
+        Error::unreachable(message, error)
+    }
+}
+
+impl Service<Call> for Http {
+    type Response = Reply;
+    type Error = Error;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, call: Call) -> Answering {
+        Box::pin(self.clone().send(call))
+    }
+}
+
+/// The address without a slash at its end, if it is one.
+fn base_of(url: &str) -> Result<String, Error> {
+    let wrong = |why: &str| Error::Config(format!("`{url}` {why}; write it as `http://127.0.0.1:7700`"));
+    let uri: Uri = url.parse().map_err(|_| wrong("is no address of a server"))?;
+    match uri.scheme_str() {
+        Some("http" | "https") => {}
+        Some(_) => return Err(wrong("is neither `http:` nor `https:`")),
+        None => return Err(wrong("has no scheme")),
+    }
+    if uri.host().is_none_or(str::is_empty) {
+        return Err(wrong("names no host"));
+    }
+    if uri.query().is_some() {
+        return Err(wrong("has parameters, which an address of a server has not"));
+    }
+    Ok(url.trim_end_matches('/').to_string())
+}
+
+fn header_value(what: &str, value: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(value).map_err(|_| Error::Config(format!("`{what}` has letters that HTTP cannot carry")))
+}
+
+fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(seconds.saturating_mul(1_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_work_is_refused_with_what_to_write() {
+        for (url, why) in [
+            ("127.0.0.1:7700", "has no scheme"),
+            ("ftp://host", "neither"),
+            ("", "no address"),
+            ("http://host/?a=1", "parameters"),
+        ] {
+            let told = base_of(url).unwrap_err().to_string();
+            assert!(told.contains(why) && told.contains("http://127.0.0.1:7700"), "{url}: {told}");
+        }
+        assert_eq!(base_of("https://host:1/weft/").unwrap(), "https://host:1/weft");
+    }
+}
