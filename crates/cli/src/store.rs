@@ -3,6 +3,7 @@
 
 mod address;
 mod any;
+mod configured;
 mod fresh;
 mod reason;
 
@@ -25,6 +26,13 @@ const THREADS: usize = 2;
 pub fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(THREADS).enable_all().build().context("could not start the runtime")
+}
+
+/// The same for a process that serves others: a thread per processor, but never less than that.
+pub fn runtime_for_server() -> Result<tokio::runtime::Runtime> {
+    let threads = std::thread::available_parallelism().map_or(THREADS, |count| count.get().max(THREADS));
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads).enable_all().build().context("could not start the runtime")
 }
 
 /// Opens the store in `dir`; both are made if they are not there.

@@ -106,10 +106,10 @@ table! {
             .flag("--name")
             .derived("name of the host and a random part", "node-1")
             .help("Names this node in logs and in the list of nodes");
-        NODE_DATA_DIR: PathBuf = path("node.data_dir")
+        NODE_DATA_DIR: Option<PathBuf> = path("node.data_dir")
             .variable("WEFT_DATA_DIR")
             .flag("--data-dir")
-            .default("weft-data")
+            .derived("folder of the file on SQLite, else `weft-data`", "weft-data")
             .help("Folder for what belongs to this node");
     }
 

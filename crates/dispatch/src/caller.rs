@@ -55,10 +55,14 @@ impl Caller {
         }
     }
 
+    /// True if one of the caller's scopes is one that the word stands for.
+    pub fn has(&self, scope: Scope) -> bool {
+        matches!(scope, Scope::Any) || self.scopes.any(scopes_of(scope))
+    }
+
     /// Refuses a call that none of the caller's scopes allows.
     pub fn may(&self, spec: &Spec) -> Result<(), Problem> {
-        let wanted = scopes_of(spec.scope);
-        if !matches!(spec.scope, Scope::Any) && !self.scopes.any(wanted) {
+        if !self.has(spec.scope) {
             let needs = spec.scope.names().join("` or `");
             return Err(Problem::new(Code::Forbidden, format!("this call needs the scope `{needs}`"))
                 .field("needs", spec.scope.names())

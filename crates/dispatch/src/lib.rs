@@ -7,6 +7,7 @@ mod cursor;
 mod execution;
 mod held;
 mod node;
+mod notice;
 mod obstacle;
 mod read;
 pub mod rejection;
@@ -19,10 +20,15 @@ mod work;
 
 pub use caller::{Caller, Reach};
 
+pub use notice::Notices;
+
 use bytes::Bytes;
-use weft_api::{Args, Call, Code, Problem, Reply};
+use tokio::sync::Notify;
+use weft_api::operation::{NoQuery, Operation};
+use weft_api::{Args, Call, Code, Problem, Reply, op, work as work_api};
 use weft_core::ExecutionId;
-use weft_core::text::Text;
+use weft_core::limits::WORKER_MAX;
+use weft_core::text::{Text, check_token};
 use weft_engine::{Client, Engine};
 
 /// Carries out calls. Cheap to clone.
@@ -65,6 +71,26 @@ impl Dispatch {
         &self.engine
     }
 
+    /// A claim whose wait ends early when `left` is told. What it answers is leased, whoever still listens.
+    pub async fn claim(
+        &self,
+        caller: &Caller,
+        args: Args<[String; 0], NoQuery, work_api::Claim>,
+        around: &Around,
+        left: &Notify,
+    ) -> Result<Answer, Problem> {
+        caller.may(op::Claim::SPEC)?;
+        Acting { engine: &self.engine, caller, around }.claim(args, left).await
+    }
+
+    /// What a worker process should know about leases it holds, as it happens on this node.
+    pub fn notices(&self, caller: &Caller, instance: &str) -> Result<Notices, Problem> {
+        check_token("instance", instance, WORKER_MAX).map_err(rejection::problem)?;
+        let namespace = caller.namespace()?.clone();
+        let notices = self.engine.client_as(caller.principal(namespace)).notices(instance);
+        Ok(Notices { engine: self.engine.clone(), notices })
+    }
+
     /// Carries out one call in the name of `caller`.
     pub async fn call(&self, caller: &Caller, call: Call, around: &Around) -> Result<Answer, Problem> {
         caller.may(call.spec())?;
@@ -98,7 +124,7 @@ impl Dispatch {
             Call::ForceComplete(args) => it.force_complete(*args).await,
             Call::ForceFail(args) => it.force_fail(*args).await,
             Call::PurgeExecution(args) => it.purge(*args).await,
-            Call::Claim(args) => it.claim(*args).await,
+            Call::Claim(args) => it.claim(*args, &Notify::new()).await,
             Call::Renew(args) => it.renew(*args).await,
             Call::Complete(args) => it.complete(*args).await,
             Call::Fail(args) => it.fail(*args).await,

@@ -3,8 +3,9 @@
 use crate::execution::cancelled;
 use crate::rejection::problem;
 use crate::submit::when;
-use crate::{Acting, Answer, check_batch, execution_id, no_batch_id, request_id, text, view};
+use crate::{Acting, Answer, Caller, Dispatch, check_batch, execution_id, no_batch_id, request_id, text, view};
 use bytes::Bytes;
+use tokio::sync::Notify;
 use weft_api::operation::NoQuery;
 use weft_api::work as wire;
 use weft_api::{Args, Batch, Item, Payload, Problem, Reply, Results};
@@ -22,7 +23,8 @@ use weft_engine::{
 type Plain<B> = Args<[String; 0], NoQuery, B>;
 
 impl Acting<'_> {
-    pub async fn claim(&self, args: Plain<wire::Claim>) -> Result<Answer, Problem> {
+    /// Claims; the wait ends early when `left` is told.
+    pub async fn claim(&self, args: Plain<wire::Claim>, left: &Notify) -> Result<Answer, Problem> {
         let request_id = request_id(&args, args.body.request_id.as_ref())?;
         let client = self.client()?;
         let body = args.body;
@@ -40,7 +42,7 @@ impl Acting<'_> {
         claim.max_bytes = body.max_bytes.map_or(claim.max_bytes, |max| max as usize);
         claim.execution = body.execution.as_deref().map(execution_id).transpose()?;
         claim.request_id = request_id;
-        let reply = client.claim(claim).await.map_err(problem)?;
+        let reply = client.claim_until(claim, left).await.map_err(problem)?;
         let claimed = wire::Claimed {
             executions: reply.executions.into_iter().map(task).collect(),
             notices: Vec::new(),
@@ -76,6 +78,21 @@ impl Acting<'_> {
         let (good, refused) = split(args.body.items.into_iter().map(failing));
         let answers = client.fail_batch(good).await.into_iter();
         Ok(Reply::Fail(join(refused, answers.map(|answer| answer.map(|it| failed(it.value))))).into())
+    }
+}
+
+impl Dispatch {
+    /// Hands work back that was claimed for a caller who went away: others get it at once, as if nothing had happened.
+    pub async fn give_back(&self, caller: &Caller, claimed: wire::Claimed) {
+        for task in claimed.executions {
+            let (Ok(id), Ok(lease)) = (task.execution.parse(), task.lease.id.parse()) else { continue };
+            let client = self.engine.client_as(caller.principal(task.namespace.into()));
+            let item = Delaying::new(id, Fence { lease, epoch: task.lease.epoch });
+            if let Err(rejection) = client.delay(item).await {
+                // Its lease runs out by itself.
+                tracing::debug!(%rejection, execution = %id, "could not hand work back that nobody waits for");
+            }
+        }
     }
 }
 

@@ -2,11 +2,13 @@
 //! counts, so these are walks over its indexes; each is bounded, kept for a moment and shared by all who ask meanwhile.
 
 use crate::engine::Shared;
+use crate::reads;
 use crate::telemetry::lanes::{LANES_MAX, OTHER};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_core::error::Rejection;
 use weft_core::record::execution::{Execution, PublicState, State};
 use weft_core::record::{Key, Record};
 use weft_core::schema::{IndexId, Kind, PartMask, Timer, Value, execution as schema};
@@ -85,15 +87,15 @@ struct Kept {
 }
 
 /// The depths of a namespace, at most two seconds old.
-pub async fn depths(shared: &Shared, namespace: &Text) -> Result<Arc<Depths>, Error> {
+pub async fn depths(shared: &Shared, namespace: &Text) -> Result<Arc<Depths>, Rejection> {
     let mut kept = shared.census.0.lock().await;
     let clock = shared.runtime.clock();
     if let Some((at, depths)) = kept.namespaces.get(namespace).filter(|(at, _)| clock.since(*at) < FRESH_MS) {
         tracing::trace!(%namespace, age_ms = clock.since(*at), "depths are fresh");
         return Ok(depths.clone());
     }
-    let active = active(shared, &mut kept, clock).await?;
-    let depths = Arc::new(survey(shared, namespace, &active).await?);
+    let active = active(shared, &mut kept, clock).await.map_err(reads::unavailable)?;
+    let depths = Arc::new(survey(shared, namespace, &active).await.map_err(reads::unavailable)?);
     if kept.namespaces.len() >= KEPT_MAX {
         kept.namespaces.retain(|_, (at, _)| clock.since(*at) < FRESH_MS);
     }
@@ -120,12 +122,12 @@ pub fn refresh_gauges(shared: &Arc<Shared>) {
     });
 }
 
-async fn count_gauges(shared: &Shared) -> Result<(), Error> {
+async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     let mut executions: BTreeMap<(Text, PublicState), u64> = BTreeMap::new();
     let mut oldest: BTreeMap<Text, Time> = BTreeMap::new();
     // The names that the counters have, and as many more as the bound leaves room for.
     let mut names = shared.telemetry.lane_names();
-    for namespace in namespaces(shared).await? {
+    for namespace in reads::namespaces(shared, None, NAMESPACES_MAX).await? {
         for (lane, depth) in &depths(shared, &namespace).await?.lanes {
             if names.len() < LANES_MAX {
                 names.insert(lane.clone());
@@ -140,29 +142,13 @@ async fn count_gauges(shared: &Shared) -> Result<(), Error> {
             }
         }
     }
-    let parked = parked(shared).await?;
+    let parked = parked(shared).await.map_err(reads::unavailable)?;
     let now = shared.now();
     let mut gauges = shared.telemetry.gauges();
     gauges.executions = executions;
     gauges.oldest_ms = oldest.into_iter().map(|(lane, since)| (lane, now.since(since))).collect();
     gauges.parked = parked;
     Ok(())
-}
-
-/// The namespaces that have executions, as many as the gauges cover: one look at the index by time for each.
-async fn namespaces(shared: &Shared) -> Result<Vec<Text>, Error> {
-    let mut names: Vec<Text> = Vec::new();
-    while names.len() < NAMESPACES_MAX {
-        let after = names.last().map(|name| Place {
-            columns: vec![Value::text(name), Value::Int(i64::MAX)],
-            key: Bytes::copy_from_slice(Uuid::max().as_bytes()),
-        });
-        let range = Range { after, ..Range::default() };
-        let page = scan(shared, None, IndexId::ByCreated, range, 1, None).await?;
-        let Some(Value::Text(name)) = page.0.first().and_then(|entry| entry.place.columns.first()) else { break };
-        names.push(name.clone());
-    }
-    Ok(names)
 }
 
 async fn survey(shared: &Shared, namespace: &Text, active: &[Running]) -> Result<Depths, Error> {

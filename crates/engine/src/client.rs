@@ -16,7 +16,7 @@ use bytes::Bytes;
 use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use weft_core::apply::Applied;
 use weft_core::command::{self, Call, Command, Fence, Principal};
 use weft_core::error::Rejection;
@@ -161,15 +161,21 @@ impl Client {
 
     /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
     pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+        self.claim_until(claim, &Notify::new()).await
+    }
+
+    /// The same, but the wait ends when `left` is told, as if its time were up. Unlike a call that is dropped it answers
+    /// what has been leased all the same, so that it can be given back.
+    pub async fn claim_until(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         let (claims, began_us) = (&self.shared.telemetry.claims, self.shared.runtime.clock_us());
         let waiting = (claim.wait_ms > 0).then(|| claims.wait());
-        let answer = self.claim_checked(claim).await;
+        let answer = self.claim_checked(claim, left).await;
         drop(waiting);
         claims.answered(&answer, self.shared.runtime.clock_us().saturating_sub(began_us));
         answer
     }
 
-    async fn claim_checked(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+    async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
         let spec = Arc::new(self.claim_spec(&claim)?);
@@ -183,21 +189,21 @@ impl Client {
         // A repeat gets what the first call took, wherever that is, and nothing else.
         let mut again = ClaimReply::default();
         for partition in self.partitions_of_claim(&spec).await? {
-            again.absorb(self.claim_at(partition, &spec, claim.max, Wish::Again).await?);
+            again.absorb(self.claim_at(partition, &spec, claim.max, Wish::Again, left).await?);
         }
         if !again.executions.is_empty() {
             return Ok(again);
         }
         if self.shared.partitions.len() == 1 {
-            return self.claim_at(PartitionId(0), &spec, claim.max, Wish::Wait(claim.wait_ms)).await;
+            return self.claim_at(PartitionId(0), &spec, claim.max, Wish::Wait(claim.wait_ms), left).await;
         }
-        let reply = self.claim_known(&spec, claim.max).await?;
+        let reply = self.claim_known(&spec, claim.max, left).await?;
         if !reply.executions.is_empty() || reply.more {
             return Ok(reply);
         }
         match claim.wait_ms {
-            0 => self.claim_found(&spec, claim.max).await,
-            wait_ms => self.claim_waiting(&spec, claim.max, wait_ms).await,
+            0 => self.claim_found(&spec, claim.max, left).await,
+            wait_ms => self.claim_waiting(&spec, claim.max, wait_ms, left).await,
         }
     }
 
@@ -242,13 +248,13 @@ impl Client {
     }
 
     /// Takes what this node knows of.
-    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize, left: &Notify) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
-        self.claim_from(order, spec, max).await
+        self.claim_from(order, spec, max, left).await
     }
 
     /// Takes what a look at all partitions finds.
-    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize) -> Result<ClaimReply, Rejection> {
+    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize, left: &Notify) -> Result<ClaimReply, Rejection> {
         let mut found = BTreeSet::new();
         for lane in spec.lane_keys() {
             let answer = lanes::look(&self.shared, lane).await;
@@ -257,7 +263,7 @@ impl Client {
         }
         let (mine, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
-        self.claim_from(mine.into_iter().chain(others).collect(), spec, max).await
+        self.claim_from(mine.into_iter().chain(others).collect(), spec, max, left).await
     }
 
     async fn claim_from(
@@ -265,10 +271,11 @@ impl Client {
         partitions: Vec<PartitionId>,
         spec: &Arc<ClaimSpec>,
         max: usize,
+        left: &Notify,
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
         for partition in partitions {
-            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now).await {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, left).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
@@ -288,6 +295,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wish: Wish,
+        left: &Notify,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
@@ -296,7 +304,7 @@ impl Client {
             job = job.again_only();
         }
         self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-        await_claim(&self.shared, seat, answer, wait_ms).await
+        await_claim(&self.shared, seat, answer, wait_ms, left).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -324,7 +332,13 @@ impl Client {
     }
 
     /// Waits in every partition at once; the first that has work serves it.
-    async fn claim_waiting(&self, spec: &Arc<ClaimSpec>, max: usize, wait_ms: u64) -> Result<ClaimReply, Rejection> {
+    async fn claim_waiting(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        wait_ms: u64,
+        left: &Notify,
+    ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
         let _guard = SeatGuard(seat.clone());
@@ -337,7 +351,7 @@ impl Client {
         drop(answer_to);
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        match wait(&self.shared, wait_ms, answers.recv()).await {
+        match wait(&self.shared, wait_ms, left, answers.recv()).await {
             Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
             Waited::Late if seat.leave() => Ok(ClaimReply::default()),
             Waited::Draining if seat.leave() => Ok(draining()),
@@ -547,7 +561,7 @@ impl Client {
 
     /// How much waits and runs in the namespace, counted up to a bound; at most two seconds old.
     pub async fn depths(&self) -> Result<Arc<Depths>, Rejection> {
-        census::depths(&self.shared, &self.principal.namespace).await.map_err(reads::unavailable)
+        census::depths(&self.shared, &self.principal.namespace).await
     }
 
     /// The lanes that each worker process of the namespace asked for, of those that asked lately.
@@ -633,6 +647,7 @@ async fn await_claim(
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
+    left: &Notify,
 ) -> Result<ClaimReply, Rejection> {
     let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
     // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
@@ -640,7 +655,7 @@ async fn await_claim(
     let reply = if wait_ms == 0 {
         answer.recv().await.unwrap_or_else(gone)
     } else {
-        match wait(shared, wait_ms, answer.recv()).await {
+        match wait(shared, wait_ms, left, answer.recv()).await {
             Waited::Answered(reply) => reply.unwrap_or_else(gone),
             Waited::Late if seat.leave() => Ok(ClaimReply::default()),
             Waited::Draining if seat.leave() => Ok(draining()),
@@ -664,20 +679,22 @@ enum Waited<T> {
     Draining,
 }
 
-async fn wait<T>(shared: &Shared, wait_ms: u64, answer: impl Future<Output = T>) -> Waited<T> {
+async fn wait<T>(shared: &Shared, wait_ms: u64, left: &Notify, answer: impl Future<Output = T>) -> Waited<T> {
     // Listened for before the look, so that a drain between the two is not missed.
     let drained = shared.drained.notified();
-    let left = async {
+    let draining = async {
         match shared.is_draining() {
             true => (),
             false => drained.await,
         }
     };
-    futures_util::pin_mut!(answer, left);
-    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, left)).await {
+    let left = left.notified();
+    futures_util::pin_mut!(answer, draining, left);
+    let stopped = future::select(draining, left);
+    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
         Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
-        Some(future::Either::Right(_)) => Waited::Draining,
-        None => Waited::Late,
+        Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,
+        Some(future::Either::Right((future::Either::Right(_), _))) | None => Waited::Late,
     }
 }
 

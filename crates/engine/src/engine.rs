@@ -204,11 +204,6 @@ impl Engine {
         telemetry::read(&self.shared)
     }
 
-    /// When this node began, in store time.
-    pub fn started_at(&self) -> Time {
-        self.shared.started_at
-    }
-
     pub fn describe(&self) -> &Description {
         &self.shared.description
     }

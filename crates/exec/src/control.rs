@@ -16,6 +16,9 @@ pub const LINE_MAX: usize = 1 << 20;
 
 const WORDS: [&str; 5] = ["progress", "checkpoint", "step", "delay_ms", "fail"];
 
+/// Words of programs that are written for a worker which can do more.
+const ELSEWHERE: [&str; 3] = ["frame", "usage", "suspend"];
+
 const CATEGORY_MAX: usize = 128;
 
 /// Reports what is said, and answers what the program wants to become of its task. The last wish counts.
@@ -84,6 +87,9 @@ fn parse(line: &[u8]) -> Result<Said, String> {
 
 fn unknown_word(word: &str) -> String {
     let word = cut(word, 64);
+    if ELSEWHERE.contains(&word) {
+        return format!("`{word}` is nothing that this version can do; known are {}", WORDS.join(", "));
+    }
     match nearest(word, &WORDS) {
         Some(near) => format!("`{word}` is unknown; did you mean `{near}`?"),
         None => format!("`{word}` is unknown; known are {}", WORDS.join(", ")),
@@ -250,6 +256,7 @@ mod tests {
             ("[]", "not an object of JSON"),
             (r#"{"progres": {}}"#, "did you mean `progress`?"),
             (r#"{"Fail": {}}"#, "did you mean `fail`?"),
+            (r#"{"suspend": {"signal": "go"}}"#, "`suspend` is nothing that this version can do"),
             (r#"{"frobnicate": 1}"#, "known are progress, checkpoint, step, delay_ms, fail"),
             (r#"{"progress": {"percnt": 4}}"#, "unknown field `percnt`, expected `percent` or `message`"),
             (r#"{"progress": {"percent": 101}}"#, "not from 0 to 100"),

@@ -9,10 +9,13 @@ mod keyed;
 pub mod layer;
 mod transport;
 
+pub mod payload;
+
 pub mod client;
 
-pub use client::{Client, Connect};
+pub use client::{Client, Connect, NoResult, Run, Submission};
 pub use error::Error;
+pub use payload::Codec;
 pub use transport::Transport;
 pub use weft_api as api;
 pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};

@@ -7,6 +7,8 @@ pub struct Line<'a> {
     pub route: &'a str,
     pub status: u16,
     pub took: Duration,
+    /// Of the reply, if they are known beforehand.
+    pub bytes: Option<u64>,
     pub principal: &'a str,
     pub request_id: &'a str,
 }
@@ -20,6 +22,7 @@ impl Line<'_> {
             route = self.route,
             status = self.status,
             ms = format_args!("{ms:.1}"),
+            bytes = self.bytes,
             principal = self.principal,
             request_id = self.request_id,
             "request"

@@ -1,26 +1,25 @@
 //! What all requests of a server share.
 
-use crate::auth::Keyring;
+use crate::auth::{Keyring, Keys};
 use crate::bucket::{Buckets, Rate};
+use crate::cors::Origins;
 use crate::drain::Drain;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_core::limits::Limits;
+use weft_api::operation::BodyMax;
 use weft_dispatch::Dispatch;
-use weft_dispatch::secret::MasterKey;
+use weft_dispatch::secret::Macs;
 use weft_engine::Engine;
 
 /// What can be set about a server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
-    /// None: nobody needs a key, and only this machine may call.
-    pub master_key: Option<MasterKey>,
+    pub auth: Auth,
     pub rates: Rates,
-    pub limits: Limits,
     /// Origins that browsers may call from.
-    pub cors_origins: Vec<String>,
+    pub cors_origins: Origins,
     /// Connections at a time.
     pub connections_max: usize,
     /// Calls that wait for something, at a time: on this node, and of one key.
@@ -28,8 +27,15 @@ pub struct Options {
     pub waiting_per_key_max: usize,
     /// How long calls that are on their way may take when the server stops.
     pub drain: Duration,
-    /// Metrics are shown without a key, because they have a listener of their own.
-    pub open_metrics: bool,
+}
+
+/// Who may call.
+#[derive(Clone)]
+pub enum Auth {
+    /// Anybody on this machine, without a key; nobody else.
+    Dev,
+    /// Whoever has a key that is good.
+    Keyed { macs: Macs, keys: Arc<dyn Keys> },
 }
 
 /// Calls a second.
@@ -37,7 +43,7 @@ pub struct Options {
 pub struct Rates {
     pub default: Rate,
     pub worker: Rate,
-    /// Of one address, before anybody is known.
+    /// Of one address, with keys that are not good or none.
     pub open: Rate,
 }
 
@@ -54,22 +60,19 @@ impl Default for Rates {
 impl Options {
     /// For this machine only: no keys.
     pub fn dev() -> Self {
+        Self::new(Auth::Dev)
+    }
+
+    pub fn new(auth: Auth) -> Self {
         Self {
-            master_key: None,
+            auth,
             rates: Rates::default(),
-            limits: Limits::default(),
-            cors_origins: Vec::new(),
+            cors_origins: Origins::default(),
             connections_max: 10_000,
             waiting_max: 20_000,
             waiting_per_key_max: 1_000,
             drain: Duration::from_secs(15),
-            open_metrics: false,
         }
-    }
-
-    /// With keys whose secrets are recognised by this key.
-    pub fn keyed(master_key: MasterKey) -> Self {
-        Self { master_key: Some(master_key), ..Self::dev() }
     }
 }
 
@@ -85,29 +88,34 @@ pub(crate) struct Shared {
     pub keyring: Option<Keyring>,
     pub buckets: Buckets,
     pub drain: Drain,
-    pub health: Health,
+    pub health: Arc<Health>,
     pub metrics: Metrics,
     started: Instant,
 }
 
 /// Keys and addresses whose rates are remembered.
 const NAMES_MAX: usize = 100_000;
+/// What most bodies may have, and what surrounds a payload.
+const SMALL: usize = 64 << 10;
 
 impl App {
+    /// Begins to watch the engine's health, on the tokio runtime of the caller.
     pub fn new(engine: Engine, options: Options) -> Self {
-        let macs = options.master_key.as_ref().map(MasterKey::macs);
-        let dispatch = Dispatch::new(engine.clone()).with_macs(macs.clone());
-        let keyring = macs.map(|macs| Keyring::new(engine.clone(), macs));
-        let metrics = Metrics::new(&engine);
+        let keyring = match &options.auth {
+            Auth::Dev => None,
+            Auth::Keyed { macs, keys } => Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())),
+        };
+        let health = Arc::new(Health::default());
+        Health::watch(&health, engine.clone());
         Self {
             shared: Arc::new(Shared {
-                health: Health::new(engine),
+                metrics: Metrics::new(&engine),
+                dispatch: Dispatch::new(engine),
                 options,
-                dispatch,
                 keyring,
                 buckets: Buckets::new(NAMES_MAX),
                 drain: Drain::default(),
-                metrics,
+                health,
                 started: Instant::now(),
             }),
         }
@@ -135,17 +143,16 @@ impl Shared {
     }
 
     /// The largest body that an operation takes.
-    pub fn body_max(&self, max: weft_api::operation::BodyMax) -> usize {
-        const SMALL: usize = 64 << 10;
-        let limits = &self.options.limits;
+    pub fn body_max(&self, max: BodyMax) -> usize {
+        let limits = self.dispatch.engine().limits();
         match max {
-            weft_api::operation::BodyMax::Small => SMALL,
+            BodyMax::Small => SMALL,
             // Base64 makes four bytes of three.
-            weft_api::operation::BodyMax::Payload => {
+            BodyMax::Payload => {
                 let largest = limits.input_max.max(limits.result_max).max(limits.checkpoint_max);
                 largest.div_ceil(3) * 4 + SMALL
             }
-            weft_api::operation::BodyMax::Batch => weft_core::limits::BATCH_BYTES_MAX,
+            BodyMax::Batch => weft_core::limits::BATCH_BYTES_MAX,
         }
     }
 }

@@ -13,6 +13,11 @@ use weft_api::{Code, JSON_DEPTH_MAX, Problem, json_depth};
 /// A body that brings nothing for so long is given up.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// A packed body may hold so many times its size.
+const RATIO_MAX: usize = 16;
+/// Small bodies may shrink more: they cost nothing to unpack.
+const UNPACK_MIN: usize = 64 << 10;
+
 /// All of the body, unpacked, if it is not larger than `max`.
 pub async fn read(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Bytes, Problem> {
     let declared = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
@@ -52,13 +57,17 @@ fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Proble
         None | Some("" | "identity") => Ok(bytes),
         Some("gzip") => {
             let mut out = Vec::new();
+            // What honest callers send does not shrink more than this.
+            let most = max.min(bytes.len().saturating_mul(RATIO_MAX).max(UNPACK_MIN));
             // One byte more than allowed is enough to know.
-            let mut limited = GzDecoder::new(&bytes[..]).take(max as u64 + 1);
-            limited.read_to_end(&mut out).map_err(|_| Problem::invalid("body", "is not gzip, although its header says so"))?;
-            if out.len() > max { Err(too_large(max, None)) } else { Ok(out.into()) }
+            let mut limited = GzDecoder::new(&bytes[..]).take(most as u64 + 1);
+            let read = limited.read_to_end(&mut out);
+            read.map_err(|_| Problem::invalid("body", "is not gzip, although its header says so"))?;
+            if out.len() > most { Err(too_large(most, None)) } else { Ok(out.into()) }
         }
         Some(other) => {
-            let problem = Problem::new(Code::UnsupportedMediaType, format!("the content encoding `{other}` is not taken here"));
+            let problem =
+                Problem::new(Code::UnsupportedMediaType, format!("the content encoding `{other}` is not taken here"));
             Err(problem.hint("send it as it is, or with `gzip`"))
         }
     }
@@ -91,8 +100,10 @@ mod tests {
         headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
         let good = read(&headers, packed(&[7; 1_000]), 1_000).await.unwrap();
         assert_eq!(good, vec![7; 1_000]);
-        let bomb = read(&headers, packed(&vec![0; 50 << 20]), 1 << 20).await.unwrap_err();
-        assert_eq!(bomb.code, Code::PayloadTooLarge);
+        for bomb in [50 << 20, 900 << 10] {
+            let refused = read(&headers, packed(&vec![0; bomb]), 1 << 20).await.unwrap_err();
+            assert_eq!(refused.code, Code::PayloadTooLarge, "{bomb}");
+        }
         let lie = read(&headers, Body::from("not gzip"), 1_000).await.unwrap_err();
         assert_eq!(lie.code, Code::InvalidArgument);
     }

@@ -31,9 +31,22 @@ impl Buckets {
 
     /// Takes one call out of the bucket of `name`, or says in how many milliseconds there is one.
     pub fn take(&self, name: &str, rate: Rate, now_ms: u64) -> Result<(), u64> {
+        self.look(name, rate, now_ms, 1_000)
+    }
+
+    /// The same without taking it.
+    pub fn peek(&self, name: &str, rate: Rate, now_ms: u64) -> Result<(), u64> {
+        self.look(name, rate, now_ms, 0)
+    }
+
+    fn look(&self, name: &str, rate: Rate, now_ms: u64, taken: u64) -> Result<(), u64> {
         let full = u64::from(rate.burst) * 1_000;
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if !buckets.contains(name) {
+            // A full bucket needs no memory until something is taken from it.
+            if taken == 0 {
+                return Ok(());
+            }
             buckets.put(name.to_string(), Bucket { level: full, at_ms: now_ms });
         }
         let bucket = buckets.get_mut(name).expect("bucket: it was put there");
@@ -42,7 +55,7 @@ impl Buckets {
         bucket.level = full.min(bucket.level.saturating_add(elapsed.saturating_mul(u64::from(rate.per_s))));
         bucket.at_ms = bucket.at_ms.max(now_ms);
         if bucket.level >= 1_000 {
-            bucket.level -= 1_000;
+            bucket.level -= taken;
             return Ok(());
         }
         Err((1_000 - bucket.level).div_ceil(u64::from(rate.per_s.max(1))))

@@ -51,7 +51,12 @@ fn html(document: &Value) -> String {
     out.push_str("<a href=#types>types</a></nav>");
     for tag in tags {
         let name = tag["name"].as_str().unwrap_or_default();
-        let _ = write!(out, "<h2 id={0}>{0}</h2><p>{1}</p>", escaped(name), escaped(tag["description"].as_str().unwrap_or_default()));
+        let _ = write!(
+            out,
+            "<h2 id={0}>{0}</h2><p>{1}</p>",
+            escaped(name),
+            escaped(tag["description"].as_str().unwrap_or_default())
+        );
         for spec in OPERATIONS.iter().filter(|spec| spec.tag == name) {
             operation(&mut out, spec, &document["paths"][spec.path][spec.method.name().to_lowercase()]);
         }
@@ -78,7 +83,8 @@ fn operation(out: &mut String, spec: &Spec, value: &Value) {
         escaped(spec.path),
         escaped(spec.summary)
     );
-    let given: Vec<&Value> = value["parameters"].as_array().into_iter().flatten().filter(|one| one["in"] != "header").collect();
+    let given: Vec<&Value> =
+        value["parameters"].as_array().into_iter().flatten().filter(|one| one["in"] != "header").collect();
     if !given.is_empty() {
         out.push_str("<table>");
         for one in given {
@@ -99,7 +105,8 @@ fn operation(out: &mut String, spec: &Spec, value: &Value) {
     for (status, reply) in value["responses"].as_object().into_iter().flatten() {
         let schema = &reply["content"]["application/json"]["schema"];
         let gives = if schema.is_null() { String::new() } else { format!(" {}", type_text(schema)) };
-        let _ = write!(out, "<p><b>{status}</b>{gives} {}</p>", ticks(reply["description"].as_str().unwrap_or_default()));
+        let _ =
+            write!(out, "<p><b>{status}</b>{gives} {}</p>", ticks(reply["description"].as_str().unwrap_or_default()));
     }
     out.push_str("</details>");
 }
@@ -109,7 +116,8 @@ fn fields(out: &mut String, schema: &Value) {
         let _ = write!(out, "<p>{}</p>", ticks(text));
     }
     if let Some(words) = schema["enum"].as_array() {
-        let words: Vec<String> = words.iter().filter_map(Value::as_str).map(|word| format!("<code>{}</code>", escaped(word))).collect();
+        let words: Vec<String> =
+            words.iter().filter_map(Value::as_str).map(|word| format!("<code>{}</code>", escaped(word))).collect();
         let _ = write!(out, "<p>{}</p>", words.join(" "));
     }
     let variants = schema["oneOf"].as_array().into_iter().chain(schema["allOf"].as_array()).flatten();
@@ -147,7 +155,9 @@ fn type_text(schema: &Value) -> String {
         Some("array") => format!("list of {}", type_text(&schema["items"])),
         Some(kind) => escaped(kind),
         None => match schema["type"].as_array() {
-            Some(kinds) => escaped(kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("any")),
+            Some(kinds) => {
+                escaped(kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or("any"))
+            }
             None => "any".to_string(),
         },
     }
@@ -156,7 +166,9 @@ fn type_text(schema: &Value) -> String {
 /// Text with what stands between backticks set as code.
 fn ticks(text: &str) -> String {
     let parts = text.split('`').enumerate();
-    parts.map(|(at, part)| if at % 2 == 1 { format!("<code>{}</code>", escaped(part)) } else { escaped(part) }).collect()
+    parts
+        .map(|(at, part)| if at % 2 == 1 { format!("<code>{}</code>", escaped(part)) } else { escaped(part) })
+        .collect()
 }
 
 fn escaped(text: &str) -> String {

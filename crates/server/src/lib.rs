@@ -15,22 +15,30 @@
 
 mod access;
 mod app;
+mod around;
 mod auth;
 mod body;
 mod bucket;
+mod claim;
+mod cors;
 mod docs;
 mod drain;
 mod handle;
 mod health;
+mod identify;
 mod listen;
 mod metrics;
 mod notices;
-mod raw;
+mod pages;
 mod reply;
 mod routes;
 pub mod tls;
+mod waiting;
 
-pub use app::{App, Options, Rates};
-pub use auth::Bootstrap;
-pub use listen::{Listener, ListenError, Stopped};
-pub use routes::router;
+pub use app::{App, Auth, Options, Rates};
+pub use auth::{Finding, Keys, RateClass, StoredKey};
+pub use bucket::Rate;
+pub use cors::{BadOrigin, Origins};
+pub use docs::document_text;
+pub use listen::{ListenError, Listener, Stopped};
+pub use routes::{metrics_router, router};

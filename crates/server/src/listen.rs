@@ -1,35 +1,42 @@
 //! Sockets: accepting, speaking HTTP/1.1 and HTTP/2 with times that are set, and stopping in order.
 
 use crate::app::App;
-use crate::handle::Peer;
-use crate::routes::router;
+use crate::around::HEADERS_MAX;
+use crate::identify::Peer;
+use crate::routes::{metrics_router, router};
 use crate::tls::Identity;
 use axum::Router;
 use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
 const HEADER_TIME: Duration = Duration::from_secs(10);
-const HEADERS_MAX: usize = 32 << 10;
+/// Twice what is allowed is still read, so that a caller is told in words that it is too much.
+const HEAD_READ: usize = 2 * HEADERS_MAX;
 const STREAMS_MAX: u32 = 256;
 const RESETS_MAX: usize = 100;
 /// How often the certificate files are looked at.
 const REFRESH: Duration = Duration::from_secs(10);
+/// How long answers may take on their way out when the server stops.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Why a server could not listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("cannot listen on {address}: {why}")]
     Bind { address: SocketAddr, why: std::io::Error },
-    #[error("cannot listen on {address}: this server asks for no keys, so only this machine may reach it; use 127.0.0.1")]
+    #[error(
+        "cannot listen on {address}: this server asks for no keys, so only this machine may reach it; use 127.0.0.1"
+    )]
     Open { address: SocketAddr },
 }
 
@@ -47,15 +54,31 @@ pub struct Listener {
     app: App,
     socket: TcpListener,
     identity: Option<Arc<Identity>>,
+    router: Router,
 }
 
 impl Listener {
     pub async fn bind(app: &App, address: SocketAddr, identity: Option<Identity>) -> Result<Self, ListenError> {
+        Self::bind_with(app, address, identity, router(app.clone())).await
+    }
+
+    /// For metrics and health only, which need no key here: whoever can reach the address may read them.
+    pub async fn bind_metrics(app: &App, address: SocketAddr) -> Result<Self, ListenError> {
+        Self::bind_with(app, address, None, metrics_router(app.clone())).await
+    }
+
+    /// The same for a router of the caller's, which should have Weft's in it.
+    pub async fn bind_with(
+        app: &App,
+        address: SocketAddr,
+        identity: Option<Identity>,
+        router: Router,
+    ) -> Result<Self, ListenError> {
         if app.is_dev() && !address.ip().is_loopback() {
             return Err(ListenError::Open { address });
         }
         let socket = TcpListener::bind(address).await.map_err(|why| ListenError::Bind { address, why })?;
-        Ok(Self { app: app.clone(), socket, identity: identity.map(Arc::new) })
+        Ok(Self { app: app.clone(), socket, identity: identity.map(Arc::new), router })
     }
 
     /// The address, with the port that was found if none was given.
@@ -63,32 +86,52 @@ impl Listener {
         self.socket.local_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)))
     }
 
-    /// Serves until `stop`, then stops in order: no new calls, those that wait are let go, the others are answered.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
-        let router = router(self.app.clone());
-        self.run_with(router, stop).await
+    /// The certificate of this listener, to be read again when its files are known to have changed.
+    pub fn identity(&self) -> Option<Arc<Identity>> {
+        self.identity.clone()
     }
 
-    /// The same for a router of the caller's, which should have Weft's in it.
-    pub async fn run_with(self, router: Router, stop: impl Future<Output = ()>) -> Stopped {
+    /// Serves until `stop`, then stops in order: no new calls, those that wait are let go, the others are answered. The
+    /// engine is left running; its owner shuts it down afterwards.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Stopped {
         let graceful = GracefulShutdown::new();
         let connections = Arc::new(Semaphore::new(self.app.shared.options.connections_max));
+        tokio::select! {
+            biased;
+            () = stop => {}
+            () = self.accept(&graceful, &connections) => {}
+        }
+        let shared = &self.app.shared;
+        shared.drain.begin();
+        self.app.engine().drain();
+        // Who comes now is told that the node stops, instead of finding nobody.
+        let clean = tokio::select! {
+            biased;
+            clean = shared.drain.wait(shared.options.drain) => clean,
+            () = self.accept(&graceful, &connections) => false,
+        };
+        drop(self.socket);
+        // What has been answered is on its way; connections that only idle are closed.
+        let closed = tokio::time::timeout(LAST_WORDS, graceful.shutdown()).await.is_ok();
+        if clean && (closed || shared.drain.in_flight() == 0) { Stopped::Clean } else { Stopped::Cut }
+    }
+
+    /// Takes connections for ever.
+    async fn accept(&self, graceful: &GracefulShutdown, connections: &Arc<Semaphore>) {
         let builder = builder();
-        let mut stop = std::pin::pin!(stop);
         let mut refresh = tokio::time::interval(REFRESH);
         loop {
             tokio::select! {
                 biased;
-                () = &mut stop => break,
                 _ = refresh.tick(), if self.identity.is_some() => self.refresh(),
                 accepted = self.socket.accept() => match accepted {
                     Ok((stream, peer)) => {
                         let Ok(permit) = connections.clone().try_acquire_owned() else {
-                            // Over the bound a connection is closed at once: the caller sees it and comes back.
                             self.app.shared.metrics.refused("busy");
+                            tokio::spawn(turn_away(stream, self.identity.is_none()));
                             continue;
                         };
-                        let (router, identity) = (router.clone(), self.identity.clone());
+                        let (router, identity) = (self.router.clone(), self.identity.clone());
                         let (builder, watcher) = (builder.clone(), graceful.watcher());
                         tokio::spawn(async move {
                             serve(stream, peer, router, identity, builder, watcher).await;
@@ -102,14 +145,6 @@ impl Listener {
                 },
             }
         }
-        drop(self.socket);
-        let shared = &self.app.shared;
-        shared.drain.begin();
-        self.app.engine().drain();
-        let clean = shared.drain.wait(shared.options.drain).await;
-        // What has been answered is on its way; connections that only idle are closed.
-        let closed = tokio::time::timeout(Duration::from_secs(1), graceful.shutdown()).await.is_ok();
-        if clean && (closed || shared.drain.in_flight() == 0) { Stopped::Clean } else { Stopped::Cut }
     }
 
     fn refresh(&self) {
@@ -124,15 +159,36 @@ impl Listener {
 
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(HEADERS_MAX + (8 << 10)).keep_alive(true);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(HEAD_READ).keep_alive(true);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEADERS_MAX as u32)
+        .max_header_list_size(HEAD_READ as u32)
         .max_pending_accept_reset_streams(RESETS_MAX)
         .keep_alive_interval(Duration::from_secs(30));
     builder
+}
+
+/// Tells one that is too many to come back, if it can be told without a handshake.
+async fn turn_away(mut stream: TcpStream, plain: bool) {
+    if !plain {
+        return;
+    }
+    let problem = weft_api::Problem::new(weft_api::Code::Busy, "too many connections to this node").retry_after(1_000);
+    let body = serde_json::to_string(&problem).expect("listen: a problem is JSON");
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let told = async {
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    // One that does not listen is closed all the same.
+    let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
 async fn serve(
@@ -141,7 +197,7 @@ async fn serve(
     router: Router,
     identity: Option<Arc<Identity>>,
     builder: Builder<TokioExecutor>,
-    watcher: hyper_util::server::graceful::Watcher,
+    watcher: Watcher,
 ) {
     // Replies are written whole: waiting to fill a packet only makes them late.
     let _ = stream.set_nodelay(true);
@@ -154,7 +210,9 @@ async fn serve(
         Some(identity) => {
             let accept = tokio_rustls::TlsAcceptor::from(identity.config()).accept(stream);
             match tokio::time::timeout(HEADER_TIME, accept).await {
-                Ok(Ok(stream)) => watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await,
+                Ok(Ok(stream)) => {
+                    watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await
+                }
                 Ok(Err(_)) | Err(_) => return,
             }
         }

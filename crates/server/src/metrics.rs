@@ -55,7 +55,8 @@ impl Metrics {
         registry.register("http_request_seconds", "Time from the request to its reply", seconds.clone());
         registry.register("http_refused", "Requests refused before they were calls", refused.clone());
         registry.register("http_in_flight", "Requests that are being answered", in_flight.clone());
-        let build = vec![("version", env!("CARGO_PKG_VERSION").to_string()), ("store", engine.describe().name.to_string())];
+        let build =
+            vec![("version", env!("CARGO_PKG_VERSION").to_string()), ("store", engine.describe().name.to_string())];
         registry.register("build", "What runs here", Info::new(build));
         Self { registry, requests, seconds, refused, in_flight, waiting: Arc::default() }
     }

@@ -62,6 +62,13 @@ pub fn bytes(status: u16, body: Bytes, content_type: Option<&str>) -> Response {
     response
 }
 
+/// What the caller has is still what there is.
+pub fn unchanged(revision: &str) -> Response {
+    let mut response = bytes(304, Bytes::new(), None);
+    set(response.headers_mut(), ETAG, &format!("\"{revision}\""));
+    response
+}
+
 /// What every reply has.
 pub fn finish(response: &mut Response, request_id: &str, now_ms: u64) {
     let headers = response.headers_mut();

@@ -1,12 +1,12 @@
 //! The router, made from the table of operations.
 
 use crate::app::App;
+use crate::around::around;
 use crate::handle::{self, Incoming};
-use crate::{docs, notices, reply};
+use crate::pages::{self, Page};
+use crate::{docs, notices};
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
-use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use std::collections::BTreeMap;
 use weft_api::{Code, Method, OPERATIONS, Problem, Spec};
@@ -15,37 +15,40 @@ use weft_api::{Code, Method, OPERATIONS, Problem, Spec};
 pub fn router(app: App) -> Router {
     let mut paths: BTreeMap<&str, MethodRouter> = BTreeMap::new();
     for spec in OPERATIONS.iter().copied() {
-        let route = operation(app.clone(), spec);
         let all = paths.remove(spec.path).unwrap_or_default();
-        paths.insert(spec.path, all.merge(route));
+        paths.insert(spec.path, all.merge(operation(app.clone(), spec)));
     }
+    paths.insert(notices::PATH, told(app.clone()));
+    for (path, page) in Page::ALL {
+        paths.insert(path, shown(app.clone(), path, page));
+    }
+    finished(app, paths)
+}
+
+/// What a listener for metrics answers: nothing but how the node is, to whoever can reach it.
+pub fn metrics_router(app: App) -> Router {
+    let pages = [("/metrics", Page::OpenMetrics), ("/healthz", Page::Health), ("/readyz", Page::Ready)];
+    let paths = pages.into_iter().map(|(path, page)| (path, shown(app.clone(), path, page)));
+    finished(app.clone(), paths.collect())
+}
+
+/// Adds to every path the refusal of other methods, and to all of them that of other paths.
+fn finished(app: App, paths: BTreeMap<&'static str, MethodRouter>) -> Router {
     let mut router = Router::new();
     for (path, methods) in paths {
-        let refuse = refusal(app.clone(), Code::MethodNotAllowed);
+        let app = app.clone();
+        let refuse = move |request: Request| {
+            let app = app.clone();
+            async move {
+                around(&app, path, request, async |request, _| Err(refusal(Code::MethodNotAllowed, &request))).await
+            }
+        };
         router = router.route(path, methods.fallback(refuse));
     }
-    for (path, page) in [
-        ("/healthz", handle::Page::Health),
-        ("/readyz", handle::Page::Ready),
-        ("/metrics", handle::Page::Metrics),
-        ("/v1/openapi.json", handle::Page::Document),
-        ("/docs", handle::Page::Docs),
-        ("/docs/page.css", handle::Page::DocsStyle),
-    ] {
-        let (app, refused) = (app.clone(), app.clone());
-        let methods = on(MethodFilter::GET, move |request: Request| {
-            let app = app.clone();
-            async move { handle::page(&app, page, request).await }
-        });
-        router = router.route(path, methods.fallback(refusal(refused, Code::MethodNotAllowed)));
-    }
-    let told = app.clone();
-    let notices = on(MethodFilter::GET, move |params: RawPathParams, request: Request| {
-        let app = told.clone();
-        async move { notices::serve(&app, values(&params), request).await }
-    });
-    router = router.route("/v1/workers/{instance}/notices", notices);
-    router.fallback(refusal(app, Code::RouteNotFound))
+    router.fallback(move |request: Request| {
+        let app = app.clone();
+        async move { around(&app, "unknown", request, async |request, _| Err(refusal(Code::RouteNotFound, &request))).await }
+    })
 }
 
 fn operation(app: App, spec: &'static Spec) -> MethodRouter {
@@ -53,7 +56,35 @@ fn operation(app: App, spec: &'static Spec) -> MethodRouter {
         let app = app.clone();
         async move {
             let incoming = Incoming { spec, path: values(&params) };
-            handle::call(&app, incoming, request).await
+            around(&app, spec.path, request, async |request, name| {
+                let _in_flight = app.shared.drain.enter()?;
+                handle::call(&app, incoming, request, name).await
+            })
+            .await
+        }
+    })
+}
+
+fn told(app: App) -> MethodRouter {
+    on(MethodFilter::GET, move |params: RawPathParams, request: Request| {
+        let app = app.clone();
+        async move {
+            let path = values(&params);
+            around(&app, notices::PATH, request, async |request, name| notices::serve(&app, path, request, name).await)
+                .await
+        }
+    })
+}
+
+fn shown(app: App, path: &'static str, page: Page) -> MethodRouter {
+    on(MethodFilter::GET, move |request: Request| {
+        let app = app.clone();
+        async move {
+            around(&app, path, request, async |request, _| {
+                let (parts, _) = request.into_parts();
+                pages::show(&app, page, &parts).await
+            })
+            .await
         }
     })
 }
@@ -72,18 +103,11 @@ const fn filter(method: Method) -> MethodFilter {
     }
 }
 
-/// Answers what is not there, without looking at who asks: the table is public.
-fn refusal(app: App, code: Code) -> impl Fn(Request<Body>) -> std::future::Ready<Response> + Clone {
-    move |request| {
-        let (method, path) = (request.method(), request.uri().path());
-        let problem = match code {
-            Code::MethodNotAllowed => Problem::new(code, format!("`{path}` has no `{method}`")).hint(docs::HINT),
-            _ => Problem::new(code, format!("there is no `{path}`")).hint(docs::HINT),
-        };
-        let id = handle::request_id(request.headers());
-        let problem = Problem { request_id: Some(id.clone()), ..problem };
-        let mut response = reply::problem(&problem);
-        reply::finish(&mut response, &id, app.engine().now().ms());
-        std::future::ready(response)
+/// What is not there, without a look at who asks: the table is public.
+fn refusal(code: Code, request: &Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    match code {
+        Code::MethodNotAllowed => Problem::new(code, format!("`{path}` has no `{method}`")).hint(docs::HINT),
+        _ => Problem::new(code, format!("there is no `{path}`")).hint(docs::HINT),
     }
 }

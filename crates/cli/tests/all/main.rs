@@ -3,12 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod config;
 mod demo;
+mod dev;
 mod faults;
+mod http;
 mod kill;
 mod places;
 mod process;
+mod serve;
 mod sim;
 mod stores;
 mod transfer;
 mod usage;
+mod worker;

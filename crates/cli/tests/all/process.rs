@@ -41,7 +41,12 @@ pub struct Running {
 impl Running {
     /// Follows what it prints to stdout.
     pub fn out(args: &[&str]) -> Self {
-        let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        Self::out_of(command(args))
+    }
+
+    /// The same for a command with a folder or variables of its own.
+    pub fn out_of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = follow(child.stdout.take().unwrap());
         Self { child, lines, log: None }
     }
@@ -56,7 +61,12 @@ impl Running {
 
     /// Follows what it prints to stderr.
     pub fn err(args: &[&str]) -> Self {
-        let mut child = command(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::err_of(command(args))
+    }
+
+    /// The same for a command with a folder or variables of its own.
+    pub fn err_of(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = follow(child.stderr.take().unwrap());
         Self { child, lines, log: None }
     }
@@ -70,6 +80,17 @@ impl Running {
                 Err(error) => panic!("no line with {what}: {error}\n{}", self.said()),
             }
         }
+    }
+
+    /// Sends a signal by its name, like `-TERM`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until it has ended by itself, and answers how.
+    pub fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Lets go of the lines that have come so far.

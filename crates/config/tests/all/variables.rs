@@ -11,7 +11,9 @@ fn named(folder: &Path, names: &mut BTreeSet<String>) {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).expect("Rust is UTF-8");
             let literals = text.split('"').filter(|literal| literal.starts_with("WEFT_"));
-            let is_name = |literal: &&str| literal.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+            let is_name = |literal: &&str| {
+                *literal != "WEFT_" && literal.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            };
             names.extend(literals.filter(is_name).map(str::to_owned));
         }
     }

@@ -27,9 +27,9 @@ async fn ex_76_every_verb_tells_that_it_was_a_repeat() {
     assert_eq!(twice!(change_priority, Prioritising::new(id, 7)), 0);
     assert_eq!(twice!(set_tags, Tagging::new(id).set("a", "b")).len(), 1);
     assert!(twice!(hold, Holding::new(id, "look first")));
-    assert_eq!(twice!(release, Releasing::new(id)), PublicState::Waiting);
+    assert_eq!(twice!(release, Releasing::new(id)).public_state, PublicState::Waiting);
     let work = kit.claim().await;
-    assert_eq!(twice!(revoke, Revoking::new(id, "mine").epoch(work.epoch)), work.epoch);
+    assert_eq!(twice!(revoke, Revoking::new(id, "mine").epoch(work.epoch)).epoch, work.epoch);
     let work = kit.claim().await;
     twice!(renew, Renewal::of(&work));
     twice!(progress, Progressing::of(&work).percent(3));

@@ -44,7 +44,7 @@ async fn cli_10_input_on_stdin_is_nowhere_else_while_the_program_runs() {
 #[test]
 fn sec_16_no_secret_of_the_node_is_in_the_environment() {
     let secrets =
-        ["WEFT_KEY", "WEFT_KEY_FILE", "WEFT_MASTER_KEY", "WEFT_BOOTSTRAP_KEY", "WEFT_STORE", "WEFT_ANY_OTHER"];
+        ["WEFT_KEY", "WEFT_KEY_FILE", "WEFT_MASTER_KEY", "WEFT_BOOTSTRAP_KEY", "WEFT_STORE", "WEFT_TEST_ANY_OTHER"];
     let mut worker = Command::new(TRIAL);
     // The parent of the program is its supervisor, whose environment can be read just as well.
     worker.args(["work", "env >&2; tr '\\0' '\\n' < /proc/$PPID/environ >&2"]).env("PLAIN", "is-passed-on");

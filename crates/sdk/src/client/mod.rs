@@ -1,8 +1,14 @@
 //! The client: typed calls to a server or to an engine in this process.
 
 mod connect;
+mod methods;
+mod run;
+mod submit;
 
 pub use connect::Connect;
+pub use run::{Cancelling, NoResult, Replaying, Run};
+pub use submit::Submission;
+pub(crate) use submit::ms;
 
 use crate::Error;
 use crate::entropy::Entropy;
@@ -38,7 +44,16 @@ impl Client {
         Self::of(Origin::Embedded(crate::transport::Embedded::new(engine)), Retry::default())
     }
 
-    fn of(origin: Origin, retry: Retry) -> Self {
+    /// A client whose calls go to this service, whatever it does with them.
+    pub fn over<S>(service: S) -> Self
+    where
+        S: Service<Call, Response = Reply, Error = Error> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
+        Self::of(Origin::Other(Transport::new(service)), Retry::default())
+    }
+
+    pub(crate) fn of(origin: Origin, retry: Retry) -> Self {
         let transport = origin.transport();
         Self { origin, retry, layers: Vec::new(), transport }.wrapped()
     }
@@ -50,13 +65,14 @@ impl Client {
         self
     }
 
-    /// The same client in another namespace.
+    /// The same client in another namespace. One over a service of somebody else's stays where it is.
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         let namespace = namespace.into();
         self.origin = match self.origin {
             Origin::Http(http) => Origin::Http(http.in_namespace(&namespace)),
             #[cfg(feature = "embedded")]
             Origin::Embedded(embedded) => Origin::Embedded(embedded.in_namespace(namespace)),
+            other @ Origin::Other(_) => other,
         };
         self.wrapped()
     }
@@ -105,6 +121,7 @@ impl Client {
             Origin::Http(http) => Some(http.url()),
             #[cfg(feature = "embedded")]
             Origin::Embedded(_) => None,
+            Origin::Other(_) => None,
         }
     }
 
@@ -122,6 +139,14 @@ impl Client {
         keyed::mint(&mut call, self.random());
         self.transport.clone().oneshot(call).await
     }
+}
+
+/// Waits before something that failed `failures` times in a row is tried again: up to 50 ms, doubling, up to 5 s.
+pub(crate) async fn pause(failures: u32, entropy: &Entropy) {
+    let bound = 50_u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(5_000);
+    // Half of it is certain, so that many who fail together neither hammer nor meet again.
+    let ms = bound / 2 + entropy.up_to(bound / 2);
+    tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
 }
 
 impl fmt::Debug for Client {

@@ -26,6 +26,7 @@ pub enum Origin {
     Http(Http),
     #[cfg(feature = "embedded")]
     Embedded(Embedded),
+    Other(Transport),
 }
 
 impl Origin {
@@ -34,6 +35,7 @@ impl Origin {
             Origin::Http(http) => Transport::new(http.clone()),
             #[cfg(feature = "embedded")]
             Origin::Embedded(embedded) => Transport::new(embedded.clone()),
+            Origin::Other(transport) => transport.clone(),
         }
     }
 }

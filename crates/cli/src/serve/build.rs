@@ -1,0 +1,96 @@
+//! What the engine and the server are told, made from the settings.
+
+use anyhow::Result;
+use std::time::Duration;
+use weft_config::{Settings, keys};
+use weft_core::limits::{Limits, NAME_MAX};
+use weft_core::record::execution::Policy;
+use weft_dispatch::secret::MasterKey;
+use weft_engine::Config;
+use weft_server::tls::{Files, Identity};
+use weft_server::{Options, Rate, Rates};
+
+pub fn engine(settings: &Settings) -> Result<Config> {
+    let node = match settings.get(keys::NODE_NAME) {
+        Some(name) => name,
+        None => drawn_name()?,
+    };
+    Ok(Config {
+        node: node.into(),
+        limits: limits(settings),
+        policy: Policy {
+            retention_ms: Some(ms(settings.get(keys::EXECUTION_RETENTION))),
+            idempotency_ttl_ms: ms(settings.get(keys::EXECUTION_IDEMPOTENCY_TTL)),
+            ..Policy::default()
+        },
+        queue_max: settings.get(keys::ENGINE_QUEUE),
+        cache_bytes: settings.get(keys::ENGINE_CACHE),
+        recheck_ms: ms(settings.get(keys::ENGINE_RECHECK)),
+        ..Config::default()
+    })
+}
+
+pub fn limits(settings: &Settings) -> Limits {
+    Limits {
+        input_max: settings.get(keys::LIMITS_INPUT),
+        result_max: settings.get(keys::LIMITS_RESULT),
+        checkpoint_max: settings.get(keys::LIMITS_CHECKPOINT),
+        step_max: settings.get(keys::LIMITS_STEP),
+        request_ttl_ms: ms(settings.get(keys::EXECUTION_REQUEST_TTL)),
+    }
+}
+
+/// With keys.
+pub fn options(settings: &Settings, master: MasterKey) -> Options {
+    Options { limits: limits(settings), ..shared(settings, Options::keyed(master)) }
+}
+
+/// What a server with keys and one without have in common.
+pub fn shared(settings: &Settings, options: Options) -> Options {
+    Options {
+        rates: rates(settings),
+        cors_origins: settings.get(keys::SERVER_CORS_ORIGINS),
+        connections_max: settings.get(keys::SERVER_MAX_CONNECTIONS),
+        waiting_max: settings.get(keys::SERVER_MAX_WAITING_CLAIMS),
+        drain: settings.get(keys::SERVER_DRAIN),
+        ..options
+    }
+}
+
+/// A burst of two seconds; an address without a key has five, because a page that opens asks several times.
+pub fn rates(settings: &Settings) -> Rates {
+    let rate = |per_s: u32, seconds: u32| Rate { per_s: per_s.into(), burst: per_s.saturating_mul(seconds).into() };
+    Rates {
+        default: rate(settings.get(keys::AUTH_RATE_DEFAULT), 2),
+        worker: rate(settings.get(keys::AUTH_RATE_WORKER), 2),
+        open: rate(settings.get(keys::AUTH_OPEN_RATE), 5),
+    }
+}
+
+/// The certificate, if there is to be encryption.
+pub fn identity(settings: &Settings) -> Result<Option<Identity>> {
+    match (settings.get(keys::SERVER_TLS_CERT), settings.get(keys::SERVER_TLS_KEY)) {
+        (Some(cert), Some(key)) => {
+            let client_ca = settings.get(keys::SERVER_TLS_CLIENT_CA);
+            Ok(Some(Identity::load(Files { cert, key, client_ca })?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The name of this machine and a random part: several nodes may be on one.
+fn drawn_name() -> Result<String> {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    let letters = host.chars().filter(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.'));
+    let mut name: String = letters.take(NAME_MAX - 9).collect();
+    let mut random = [0; 4];
+    getrandom::fill(&mut random)?;
+    name.push('-');
+    name.extend(random.iter().map(|byte| format!("{byte:02x}")));
+    Ok(name)
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

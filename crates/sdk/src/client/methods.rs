@@ -1,0 +1,191 @@
+//! A method for every operation of the API, named as the operation is.
+
+use super::Client;
+use crate::Error;
+use weft_api::{Args, Operation, op};
+
+/// One row per operation: its name, the parts of its path, what else it takes, and which operation it is.
+macro_rules! methods {
+    ($($(#[$doc:meta])+ $name:ident($($part:ident),*) $takes:ident $op:ident;)+) => {
+        /// The operations that have a method.
+        pub const METHODS: &[&str] = &[$(stringify!($name),)+];
+
+        impl Client {
+            $(methods!(@one $(#[$doc])+ $name($($part),*) $takes $op);)+
+        }
+    };
+    (@one $(#[$doc:meta])+ $name:ident($($part:ident),*) nothing $op:ident) => {
+        $(#[$doc])+
+        pub async fn $name(&self, $($part: impl Into<String>),*) -> Result<<op::$op as Operation>::Reply, Error> {
+            self.call::<op::$op>(Args { path: [$($part.into()),*], ..Args::default() }).await
+        }
+    };
+    (@one $(#[$doc:meta])+ $name:ident($($part:ident),*) query $op:ident) => {
+        $(#[$doc])+
+        pub async fn $name(
+            &self,
+            $($part: impl Into<String>,)*
+            query: <op::$op as Operation>::Query,
+        ) -> Result<<op::$op as Operation>::Reply, Error> {
+            self.call::<op::$op>(Args { path: [$($part.into()),*], query, ..Args::default() }).await
+        }
+    };
+    (@one $(#[$doc:meta])+ $name:ident($($part:ident),*) body $op:ident) => {
+        $(#[$doc])+
+        pub async fn $name(
+            &self,
+            $($part: impl Into<String>,)*
+            body: <op::$op as Operation>::Body,
+        ) -> Result<<op::$op as Operation>::Reply, Error> {
+            let args = Args {
+                path: [$($part.into()),*],
+                query: Default::default(),
+                body,
+                idempotency_key: None,
+                if_match: None,
+            };
+            self.call::<op::$op>(args).await
+        }
+    };
+}
+
+methods! {
+    /// Submits an execution; `submit` is the same with less to write.
+    submit_execution() body SubmitExecution;
+    /// Submits many executions; `submit_batch` is the same with less to write.
+    submit_executions() body SubmitExecutions;
+    /// One page of executions.
+    list_executions() query ListExecutions;
+    /// Counts executions, exactly.
+    count_executions() query CountExecutions;
+    /// Cancels many executions.
+    cancel_executions() body CancelExecutions;
+    /// An execution; waits for it if the query says so.
+    get_execution(execution) query GetExecution;
+    /// The bytes of its input.
+    get_input(execution) nothing GetInput;
+    /// The bytes of its result.
+    get_result(execution) query GetResult;
+    /// The bytes of its checkpoint.
+    get_checkpoint(execution) nothing GetCheckpoint;
+    /// One page of its attempts, in order.
+    list_attempts(execution) query ListAttempts;
+    /// One of its attempts.
+    get_attempt(execution, index) nothing GetAttempt;
+    /// The bytes of the result of an attempt.
+    get_attempt_result(execution, index) nothing GetAttemptResult;
+    /// What happened to it, in order.
+    get_history(execution) nothing GetHistory;
+    /// One page of the executions it spawned.
+    list_children(execution) query ListChildren;
+    /// Why it is not running.
+    explain_execution(execution) nothing ExplainExecution;
+    /// One page of its recorded steps, in order.
+    list_steps(execution) query ListSteps;
+    /// One of its recorded steps.
+    get_step(execution, name) nothing GetStep;
+    /// Cancels an execution.
+    cancel_execution(execution) body CancelExecution;
+    /// Runs an ended execution again.
+    replay_execution(execution) body ReplayExecution;
+    /// Moves the start of a delayed execution.
+    reschedule_execution(execution) body RescheduleExecution;
+    /// Changes its priority.
+    set_priority(execution) body SetPriority;
+    /// Changes its tags.
+    set_tags(execution) body SetTags;
+    /// Keeps it from running.
+    hold_execution(execution) body HoldExecution;
+    /// Lets a held execution run.
+    release_execution(execution) body ReleaseExecution;
+    /// Takes its lease away.
+    revoke_execution(execution) body RevokeExecution;
+    /// Ends it with success.
+    force_complete(execution) body ForceComplete;
+    /// Ends it as failed.
+    force_fail(execution) body ForceFail;
+    /// Removes an ended execution.
+    purge_execution(execution) nothing PurgeExecution;
+    /// Claims work, and waits for it if asked. A `Worker` does this by itself, as all that follows up to the registry.
+    claim() body Claim;
+    /// Renews leases.
+    renew() body Renew;
+    /// Completes work.
+    complete() body Complete;
+    /// Fails work.
+    fail() body Fail;
+    /// Ends leases of several kinds of work.
+    settle() body Settle;
+    /// Tells how far work is, saves a checkpoint.
+    progress() body Progress;
+    /// Hands work back until a time.
+    delay() body Delay;
+    /// Hands work back until children have ended.
+    wait_children() body WaitChildren;
+    /// Cancels work that is held.
+    cancel_held() body CancelHeld;
+    /// Changes tags of work that is held.
+    tag_held() body TagHeld;
+    /// Records steps.
+    record_steps() body RecordSteps;
+    /// Reads recorded steps of work that is held.
+    read_steps() body ReadSteps;
+    /// Submits children of work that is held.
+    spawn_children() body SpawnChildren;
+    /// Registers a worker process.
+    register_worker() body RegisterWorker;
+    /// A worker is alive, and tells what it holds.
+    heartbeat(instance) body Heartbeat;
+    /// A worker process ends.
+    deregister_worker(instance) query DeregisterWorker;
+    /// One page of workers.
+    list_workers() query ListWorkers;
+    /// A worker.
+    get_worker(instance) nothing GetWorker;
+    /// One page of what a worker holds.
+    list_leases(instance) query ListLeases;
+    /// Tells workers to take no more work.
+    drain_workers() body DrainWorkers;
+    /// Lets workers take work again.
+    undrain_workers() body UndrainWorkers;
+    /// Gives what a worker holds to others.
+    mark_worker_dead(instance) body MarkWorkerDead;
+    /// Creates an API key. Its secret is only in this reply.
+    create_key() body CreateKey;
+    /// One page of API keys.
+    list_keys() query ListKeys;
+    /// An API key.
+    get_key(key) nothing GetKey;
+    /// Changes an API key.
+    change_key(key) body ChangeKey;
+    /// Gives an API key another secret, which is only in this reply.
+    rotate_key(key) body RotateKey;
+    /// Revokes an API key.
+    revoke_key(key) nothing RevokeKey;
+    /// One page of what operators and administrators did.
+    list_audit() query ListAudit;
+    /// Version and store of the node that answers.
+    get_version() nothing GetVersion;
+    /// Durability and limits.
+    get_capabilities() nothing GetCapabilities;
+    /// Namespaces that hold executions.
+    list_namespaces() nothing ListNamespaces;
+    /// Rates, depths and latencies of a namespace.
+    get_stats() nothing GetStats;
+    /// The nodes of this deployment.
+    list_nodes() nothing ListNodes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::METHODS;
+
+    #[test]
+    fn sdk_1_every_operation_of_the_api_has_a_method() {
+        let without: Vec<_> =
+            weft_api::OPERATIONS.iter().map(|spec| spec.id).filter(|id| !METHODS.contains(id)).collect();
+        assert_eq!(without, [""; 0], "give each a row in this file");
+        let unknown = METHODS.iter().filter(|name| weft_api::OPERATIONS.iter().all(|spec| spec.id != **name));
+        assert_eq!(unknown.count(), 0);
+    }
+}

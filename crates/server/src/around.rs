@@ -1,0 +1,96 @@
+//! What surrounds every request, whatever it asks: limits of its head, its id, CORS, a panic that must not spread, the
+//! headers of every reply, the access log and its measure.
+
+use crate::app::App;
+use crate::{access, cors, reply};
+use axum::extract::Request;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::HeaderMap;
+use http_body::Body as _;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+use weft_api::{Code, Problem};
+
+const URI_MAX: usize = 16 << 10;
+/// Names and values together.
+pub const HEADERS_MAX: usize = 32 << 10;
+
+/// Answers a request by `answer`, which is told where to put the name of the caller.
+pub async fn around(
+    app: &App,
+    route: &str,
+    request: Request,
+    answer: impl AsyncFnOnce(Request, &mut String) -> Result<Response, Problem>,
+) -> Response {
+    let begun = Instant::now();
+    let shared = &app.shared;
+    let _entered = shared.metrics.enter();
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    let origin = shared.options.cors_origins.allowed(request.headers());
+    let preflight = cors::is_preflight(&method, request.headers());
+    let mut name = String::from("-");
+    let result = if preflight && origin.is_some() {
+        Ok(reply::bytes(204, Bytes::new(), None))
+    } else {
+        match check_head(&request) {
+            Err(problem) => Err(problem),
+            // A panic is a fault of ours; it ends this request and nothing else.
+            Ok(()) => AssertUnwindSafe(answer(request, &mut name)).catch_unwind().await.unwrap_or_else(|_| {
+                tracing::error!(request_id = id, route, "a request ended in a panic");
+                Err(Problem::new(Code::Internal, "the request could not be answered because of a fault of the server"))
+            }),
+        }
+    };
+    let mut response =
+        result.unwrap_or_else(|problem| reply::problem(&Problem { request_id: Some(id.clone()), ..problem }));
+    reply::finish(&mut response, &id, app.engine().now().ms());
+    if let Some(origin) = origin {
+        cors::allow(&mut response, origin, preflight);
+    }
+    let (status, took) = (response.status().as_u16(), begun.elapsed());
+    shared.metrics.request(method.as_str(), route, status, took);
+    let line = access::Line {
+        method: method.as_str(),
+        route,
+        status,
+        took,
+        bytes: response.body().size_hint().exact(),
+        principal: &name,
+        request_id: &id,
+    };
+    line.write();
+    response
+}
+
+fn check_head(request: &Request) -> Result<(), Problem> {
+    let uri = request.uri().path_and_query().map_or(0, |text| text.as_str().len());
+    if uri > URI_MAX {
+        let problem = Problem::new(Code::UriTooLong, format!("the URL has {uri} bytes, allowed are {URI_MAX}"));
+        return Err(problem.field("limit", URI_MAX).field("got", uri));
+    }
+    let headers: usize = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if headers > HEADERS_MAX {
+        let detail = format!("the headers have {headers} bytes, allowed are {HEADERS_MAX}");
+        return Err(Problem::new(Code::HeadersTooLarge, detail).field("limit", HEADERS_MAX).field("got", headers));
+    }
+    Ok(())
+}
+
+/// The id of a request: its own if that is 1 to 128 printable letters, else a fresh one.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(reply::REQUEST_ID).and_then(|value| value.to_str().ok());
+    match given {
+        Some(id) if (1..=128).contains(&id.len()) && id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) => {
+            id.to_string()
+        }
+        _ => {
+            let mut bytes = [0; 16];
+            // Without randomness the id is still an id: it only tells requests apart for people.
+            let _ = getrandom::fill(&mut bytes);
+            uuid::Uuid::from_bytes(bytes).simple().to_string()
+        }
+    }
+}

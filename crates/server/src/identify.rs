@@ -1,0 +1,174 @@
+//! Whose request it is: where it comes from, its key, how often that key calls, and in which namespace it wants to act.
+
+use crate::app::Shared;
+use crate::auth::{self, Good, RateClass};
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::request::Parts;
+use http::{Extensions, HeaderMap, HeaderName};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use weft_api::{Code, NAMESPACE_DEFAULT, Problem};
+use weft_core::command::Scopes;
+use weft_core::text::Text;
+use weft_dispatch::{Caller, Reach};
+
+const NAMESPACE: HeaderName = HeaderName::from_static("weft-namespace");
+/// The parameter that says the same as the header.
+const NAMESPACE_PARAMETER: &str = "namespace";
+
+/// Where a request came from; put into its extensions by the listener.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// Somebody who may call, as far as the key goes.
+pub struct Known {
+    pub caller: Caller,
+    pub good: Option<Good>,
+}
+
+/// Checks, in this order: host, rate of the address, key, rate of the key.
+pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -> Result<Known, Problem> {
+    let Some(keyring) = &shared.keyring else {
+        check_local(parts)?;
+        let caller = Caller {
+            name: "dev".into(),
+            scopes: Scopes::ALL,
+            reach: Reach::All,
+            namespace,
+            fallback: Some(NAMESPACE_DEFAULT.into()),
+            read_only: false,
+        };
+        return Ok(Known { caller, good: None });
+    };
+    let (address, open) = (auth::address_name(peer(&parts.extensions)), shared.options.rates.open);
+    // Before any hashing: an address that keeps failing costs nothing more.
+    shared.buckets.peek(&address, open, shared.elapsed_ms()).map_err(|ms| too_often(shared, ms))?;
+    let good = match keyring.check(bearer(&parts.headers)?.as_deref()).await {
+        Ok(good) => good,
+        Err(problem) if problem.code == Code::Unauthorized => {
+            shared.metrics.refused("auth");
+            // The next one is refused if this was the last that the address had.
+            let _ = shared.buckets.take(&address, open, shared.elapsed_ms());
+            return Err(problem);
+        }
+        Err(problem) => return Err(problem),
+    };
+    let key = &good.key;
+    let rate = match key.rate {
+        RateClass::Default => Some(shared.options.rates.default),
+        RateClass::Worker => Some(shared.options.rates.worker),
+        RateClass::Unlimited => None,
+    };
+    if let Some(rate) = rate {
+        shared.buckets.take(&key.id, rate, shared.elapsed_ms()).map_err(|ms| too_often(shared, ms))?;
+    }
+    let caller = Caller {
+        name: key.name.clone(),
+        scopes: key.scopes,
+        reach: key.reach.clone(),
+        namespace,
+        fallback: None,
+        read_only: key.read_only,
+    };
+    Ok(Known { caller, good: Some(good) })
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    let (scheme, key) = text.split_once(' ').unwrap_or(("", ""));
+    Ok(scheme.eq_ignore_ascii_case("bearer").then(|| key.trim().to_string()))
+}
+
+fn too_often(shared: &Shared, ms: u64) -> Problem {
+    shared.metrics.refused("rate");
+    Problem::new(Code::RateLimited, format!("could not take the call: too many came; repeat it after {ms} ms"))
+        .retry_after(ms)
+}
+
+/// The namespace that a request names by its header or its parameter, and the rest of its query.
+pub fn namespace_of(parts: &Parts) -> Result<(Option<Text>, String), Problem> {
+    let mut named = header(&parts.headers, &NAMESPACE)?;
+    let query = parts.uri.query().unwrap_or_default();
+    let mut rest = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let Some(value) = pair.strip_prefix(NAMESPACE_PARAMETER).and_then(|rest| rest.strip_prefix('=')) else {
+            rest.push(pair);
+            continue;
+        };
+        if named.as_deref().is_some_and(|named| named != value) {
+            return Err(Problem::invalid(NAMESPACE_PARAMETER, "is given twice, and not the same"));
+        }
+        named = Some(value.to_string());
+    }
+    Ok((named.map(Text::from), rest.join("&")))
+}
+
+/// A server without keys answers this machine only, and no web page that was led here by its name server.
+pub fn check_local(parts: &Parts) -> Result<(), Problem> {
+    let refused = |what: &str, value: &str| {
+        Problem::new(
+            Code::Forbidden,
+            format!("the {what} `{value}` is not this machine, and this server asks for no keys"),
+        )
+        .hint("call `localhost`, or run `weft serve`, which asks for keys")
+    };
+    // HTTP/2 has the host in the URL instead.
+    let host = match header(&parts.headers, &HOST)? {
+        Some(host) => Some(host),
+        None => parts.uri.authority().map(|authority| authority.to_string()),
+    };
+    let host = host.unwrap_or_default();
+    if !is_local(&host) {
+        return Err(refused("host", &host));
+    }
+    if let Some(origin) = header(&parts.headers, &ORIGIN)? {
+        let host = origin.split_once("://").map_or("", |(_, host)| host);
+        if !is_local(host) {
+            return Err(refused("origin", &origin));
+        }
+    }
+    Ok(())
+}
+
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((name, port)) if port.is_empty() || port.starts_with(':') => name,
+            _ => return false,
+        },
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    matches!(name, "localhost" | "127.0.0.1" | "::1")
+}
+
+/// The text of a header; one that is no text is refused, not ignored, and so is one that is there twice.
+pub fn header(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
+    let mut all = headers.get_all(name).iter();
+    let Some(value) = all.next() else { return Ok(None) };
+    if all.next().is_some() {
+        return Err(Problem::invalid(name.as_str(), "is given twice"));
+    }
+    match value.to_str() {
+        Ok(text) => Ok(Some(text.to_string())),
+        Err(_) => Err(Problem::invalid(name.as_str(), "is not printable ASCII")),
+    }
+}
+
+pub fn peer(extensions: &Extensions) -> IpAddr {
+    extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_26_only_names_of_this_machine_are_local() {
+        for host in ["localhost", "localhost:7700", "127.0.0.1:1", "[::1]", "[::1]:7700"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in ["", "example.org", "localhost.example.org", "127.0.0.1.nip.io", "[::1].example.org", "0.0.0.0"] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}
