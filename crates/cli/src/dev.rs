@@ -1,7 +1,6 @@
 //! `weft dev`: a whole server for one person on one machine. Nobody needs a key, so nobody beyond this machine may call.
 
-use crate::node::{self, Node, Stop};
-use crate::serve::build;
+use crate::node::{self, Node, Stop, build};
 use crate::store;
 use crate::terminal::{self, Colour};
 use crate::{End, log, settings};
@@ -13,7 +12,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_core::Time;
 use weft_engine::Engine;
-use weft_server::{App, Listener, Options};
+use weft_server::{App, Auth, Listener};
 use weft_store::MemoryStore;
 
 /// Run a server for yourself: on this machine only, without keys
@@ -59,8 +58,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
             true => Engine::open(MemoryStore::new(1, Arc::new(clock)), config).await?,
             false => Engine::open(store::open_dir(&args.data_dir)?, config).await?,
         };
-        let options = Options { limits: build::limits(&settings), ..build::shared(&settings, Options::dev()) };
-        let app = App::new(engine, options);
+        let app = App::new(engine, build::options(&settings, Auth::Dev)?);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
         let listener = Listener::bind(&app, address, None).await.map_err(node::not_listening)?;
         let url = format!("http://{}", listener.address());

@@ -22,7 +22,6 @@ mod store;
 mod terminal;
 mod transfer;
 mod version;
-mod worker;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -47,9 +46,7 @@ struct Weft {
 enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
-    Serve(Box<serve::Args>),
     Config(Box<config::Args>),
-    Worker(worker::Args),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -71,23 +68,16 @@ pub enum End {
 }
 
 fn main() -> ExitCode {
-    // What a worker starts for each of its tasks; it has the variables of a task, which are none of the other commands'.
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|command| command == worker::SUPERVISE) {
-        return weft_exec::supervise(arguments);
-    }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Serve(_) | Command::Worker(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
-        Command::Serve(args) => serve::run(*args, colour),
         Command::Config(args) => config::run(*args, colour),
-        Command::Worker(args) => worker::run(args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),

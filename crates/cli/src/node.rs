@@ -1,5 +1,6 @@
 //! A node while it runs: its listeners, the signals that stop it, and stopping in order. The same for `serve` and `dev`.
 
+pub mod build;
 mod stop;
 
 pub use stop::Stop;
@@ -12,7 +13,7 @@ use weft_server::{App, ListenError, Listener, Stopped};
 pub struct Node {
     pub app: App,
     pub listener: Listener,
-    pub metrics: Option<MetricsListener>,
+    pub metrics: Option<Listener>,
 }
 
 impl Node {
@@ -20,7 +21,8 @@ impl Node {
     /// it has, the store is closed.
     pub async fn run(self, stop: Stop) -> Result<End> {
         let Node { app, listener, metrics } = self;
-        let metrics = metrics.map(|metrics| tokio::spawn(metrics.run()));
+        // Until the very end: a stop is worth watching.
+        let metrics = metrics.map(|metrics| tokio::spawn(metrics.run(std::future::pending())));
         let told = stop.clone();
         let stopped = listener.run(async move { told.begun().await }).await;
         app.engine().shutdown().await;

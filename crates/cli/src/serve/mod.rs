@@ -1,49 +1,12 @@
-//! `weft serve`: the server, as it is run in production. Everything is validated before anything is opened.
+//! `weft serve`.
 
-mod bootstrap;
-mod build;
 mod folder;
 mod master;
-mod reload;
 
-use crate::node::{self, Node, Stop};
-use crate::settings::{self, Arguments};
-use crate::store::{self, Address};
-use crate::terminal::{self, Colour};
-use crate::{End, log};
+use crate::node::build;
+use crate::store::Address;
 use anyhow::{Context, Result};
 use weft_config::{Settings, keys};
-use weft_engine::Engine;
-use weft_server::{App, Listener};
-
-/// Run the server; every key of the configuration is a flag
-#[derive(clap::Args)]
-#[command(before_help = "example: weft serve --store sqlite:weft-data/weft.db --listen 127.0.0.1:7700")]
-pub struct Args {
-    /// Validate the configuration and exit
-    #[arg(long)]
-    check: bool,
-
-    #[command(flatten)]
-    arguments: Arguments,
-}
-
-pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let settings = args.arguments.load()?;
-    let mistakes = check(&settings);
-    if !mistakes.is_empty() {
-        return Err(settings::refusal(&mistakes));
-    }
-    if args.check {
-        terminal::say("the configuration is fine");
-        return Ok(End::Done);
-    }
-    node::forbid_core_dumps();
-    store::runtime_for_server()?.block_on(async {
-        let guard = log::start(&settings)?;
-        serve(&args.arguments, settings, guard, colour).await
-    })
-}
 
 /// What is wrong with settings that can each be read, without opening the store.
 pub fn check(settings: &Settings) -> Vec<String> {
@@ -59,55 +22,6 @@ pub fn check(settings: &Settings) -> Vec<String> {
         mistakes.push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
     }
     mistakes
-}
-
-async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, colour: Colour) -> Result<End> {
-    // Before anything else: a signal that comes during the start is a wish to stop too.
-    let stop = Stop::listen()?;
-    let address = Address::configured(&settings)?;
-    let folder = folder::of(&settings, &address);
-    folder::make(&folder)?;
-    address.refuse_due(&settings)?;
-    let store = address.open().await?;
-    let master = master::load(&settings, &address, &folder)?;
-    let engine = Engine::open(store, build::engine(&settings)?).await?;
-    let key = bootstrap::make(&engine, &master, &settings, &folder).await?;
-
-    let app = App::new(engine.clone(), build::options(&settings, master.key));
-    let listen = settings.get(keys::SERVER_LISTEN);
-    let listener = Listener::bind(&app, listen, build::identity(&settings)?).await.map_err(node::not_listening)?;
-    let metrics = match settings.get(keys::METRICS_LISTEN) {
-        None => None,
-        Some(address) => Some(node::MetricsListener::bind(&app, address).await?),
-    };
-    let scheme = if settings.get(keys::SERVER_TLS_CERT).is_some() { "https" } else { "http" };
-    let url = format!("{scheme}://{}", listener.address());
-    greet(&url, &address, &engine, metrics.as_ref(), colour);
-    key.tell(&folder, colour);
-    terminal::say("help      `weft serve --help`, `weft doctor`; Ctrl-C stops it");
-    reload::on_hangup(arguments.clone(), settings, &app, &listener, guard)?;
-    Node { app, listener, metrics }.run(stop).await
-}
-
-fn greet(
-    url: &str,
-    address: &Address,
-    engine: &Engine,
-    metrics: Option<&node::MetricsListener>,
-    colour: Colour,
-) {
-    let described = engine.describe();
-    let line = |name: &str, what: &str| terminal::say(&format!("{name:<10}{what}"));
-    let partitions = match described.partitions {
-        1 => "1 partition".to_owned(),
-        count => format!("{count} partitions"),
-    };
-    terminal::say(&format!("{} serves {}", node::version(), colour.err.bold(url)));
-    line("store", &format!("{address}, {partitions}, durability {}", described.durability.level.name()));
-    line("API", &format!("{url}/docs"));
-    if let Some(metrics) = metrics {
-        line("metrics", &format!("http://{}/metrics", metrics.address()));
-    }
 }
 
 /// A folder that cannot be used, in the words of everything else.

@@ -5,10 +5,9 @@ use std::time::Duration;
 use weft_config::{Settings, keys};
 use weft_core::limits::{Limits, NAME_MAX};
 use weft_core::record::execution::Policy;
-use weft_dispatch::secret::MasterKey;
 use weft_engine::Config;
 use weft_server::tls::{Files, Identity};
-use weft_server::{Options, Rate, Rates};
+use weft_server::{Auth, Options, Origins, Rate, Rates};
 
 pub fn engine(settings: &Settings) -> Result<Config> {
     let node = match settings.get(keys::NODE_NAME) {
@@ -30,7 +29,7 @@ pub fn engine(settings: &Settings) -> Result<Config> {
     })
 }
 
-pub fn limits(settings: &Settings) -> Limits {
+fn limits(settings: &Settings) -> Limits {
     Limits {
         input_max: settings.get(keys::LIMITS_INPUT),
         result_max: settings.get(keys::LIMITS_RESULT),
@@ -40,26 +39,26 @@ pub fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// With keys.
-pub fn options(settings: &Settings, master: MasterKey) -> Options {
-    Options { limits: limits(settings), ..shared(settings, Options::keyed(master)) }
-}
-
-/// What a server with keys and one without have in common.
-pub fn shared(settings: &Settings, options: Options) -> Options {
-    Options {
+pub fn options(settings: &Settings, auth: Auth) -> Result<Options> {
+    let origins = origins(settings, matches!(auth, Auth::Dev))?;
+    Ok(Options {
         rates: rates(settings),
-        cors_origins: settings.get(keys::SERVER_CORS_ORIGINS),
+        cors_origins: origins,
         connections_max: settings.get(keys::SERVER_MAX_CONNECTIONS),
         waiting_max: settings.get(keys::SERVER_MAX_WAITING_CLAIMS),
         drain: settings.get(keys::SERVER_DRAIN),
-        ..options
-    }
+        ..Options::new(auth)
+    })
+}
+
+/// `any` may be `*`, where nobody needs a key.
+pub fn origins(settings: &Settings, any: bool) -> Result<Origins> {
+    Ok(Origins::parse(&settings.get(keys::SERVER_CORS_ORIGINS), any)?)
 }
 
 /// A burst of two seconds; an address without a key has five, because a page that opens asks several times.
 pub fn rates(settings: &Settings) -> Rates {
-    let rate = |per_s: u32, seconds: u32| Rate { per_s: per_s.into(), burst: per_s.saturating_mul(seconds).into() };
+    let rate = |per_s: u32, seconds: u32| Rate { per_s, burst: per_s.saturating_mul(seconds) };
     Rates {
         default: rate(settings.get(keys::AUTH_RATE_DEFAULT), 2),
         worker: rate(settings.get(keys::AUTH_RATE_WORKER), 2),
