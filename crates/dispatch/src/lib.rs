@@ -13,6 +13,7 @@ mod read;
 pub mod rejection;
 pub mod secret;
 mod steer;
+mod stats;
 mod step;
 mod submit;
 mod view;
@@ -153,7 +154,7 @@ impl Dispatch {
             | Call::RotateKey(_)
             | Call::RevokeKey(_)
             | Call::ListAudit(_) => Err(not_ready()),
-            Call::GetStats(_) => Err(not_ready()),
+            Call::GetStats(_) => it.stats().await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,

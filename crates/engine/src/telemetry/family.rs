@@ -9,6 +9,8 @@ pub enum Kind {
     Counter,
     Gauge,
     Histogram,
+    /// A one, whose labels say something.
+    Info,
 }
 
 impl Kind {
@@ -17,6 +19,7 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram => "histogram",
+            Kind::Info => "info",
         }
     }
 }

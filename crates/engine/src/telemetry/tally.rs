@@ -58,7 +58,7 @@ pub struct Failure {
     pub execution: ExecutionId,
     pub kind: Text,
     pub lane: Text,
-    pub attempt: Option<u32>,
+    pub attempt: u32,
     pub category: Text,
     pub message: Text,
     pub at: Time,
@@ -102,36 +102,16 @@ impl Tally {
                 cell.claimed[*kind as usize] += 1;
                 cell.waits.push(*waited_ms);
             }
-            Fact::RetryScheduled { category, message, .. } => {
-                self.cell(&event.namespace, &event.lane).retried += 1;
-                self.fail(event, None, category, message);
-            }
-            Fact::Finished { outcome, attempt, category, message, duration_ms, .. } => {
+            Fact::RetryScheduled { .. } => self.cell(&event.namespace, &event.lane).retried += 1,
+            Fact::Finished { outcome, duration_ms, .. } => {
                 let cell = self.cell(&event.namespace, &event.lane);
                 cell.finished[*outcome as usize] += 1;
                 cell.totals.push(*duration_ms);
-                if let (Some(category), Some(message)) = (category, message) {
-                    self.fail(event, *attempt, category, message);
-                }
             }
             Fact::LeaseLost { cause, .. } | Fact::Revoked { cause, .. } => self.lost.push(*cause),
             Fact::ScannerParked { scanner, .. } => self.parked.push(scanner.clone()),
             _ => {}
         }
-    }
-
-    fn fail(&mut self, event: &Event, attempt: Option<u32>, category: &Text, message: &Text) {
-        let Some(execution) = event.execution else { return };
-        let failure = Failure {
-            execution,
-            kind: event.kind.clone(),
-            lane: event.lane.clone(),
-            attempt,
-            category: category.clone(),
-            message: cut(message),
-            at: event.at,
-        };
-        self.failures.push((event.namespace.clone(), failure));
     }
 
     /// Counts what the records of the commit tell and its events do not.
@@ -154,7 +134,20 @@ impl Tally {
             if let (found, Some(Record::Execution(execution))) = &records[owner]
                 && *found == wanted
             {
-                self.cell(&execution.spec.namespace, &execution.spec.lane).runs.push(attempt.active_ms);
+                let spec = &execution.spec;
+                self.cell(&spec.namespace, &spec.lane).runs.push(attempt.active_ms);
+                if let Some(failure) = &attempt.failure {
+                    let failure = Failure {
+                        execution: *id,
+                        kind: spec.kind.clone(),
+                        lane: spec.lane.clone(),
+                        attempt: attempt.index,
+                        category: failure.category.clone(),
+                        message: cut(&failure.message),
+                        at: attempt.ended_at.unwrap_or(self.at),
+                    };
+                    self.failures.push((spec.namespace.clone(), failure));
+                }
             }
         }
     }
@@ -186,7 +179,7 @@ mod tests {
     use weft_core::PartitionId;
     use weft_core::record::execution::{PublicState, Reason};
 
-    pub fn event(namespace: &str, lane: &str, fact: Fact) -> Event {
+    fn event(namespace: &str, lane: &str, fact: Fact) -> Event {
         Event {
             at: Time::from_ms(7),
             execution: Some(ExecutionId::new(PartitionId(0), Uuid::from_u128(1))),
@@ -210,7 +203,7 @@ mod tests {
             attempt: Some(2),
             attempts: 3,
             category: category.map(Text::from),
-            message: category.map(|_| "x".repeat(400).into()),
+            message: category.map(Text::from),
             result_bytes: None,
             duration_ms: 40,
             from_state: PublicState::Active,
@@ -231,9 +224,12 @@ mod tests {
         assert_eq!(shown, [("a", "", 0), ("a", "mail", 1), ("b", "mail", 2)]);
         assert_eq!(tally.cells[1].finished, [0, 1, 0, 0, 0]);
         assert_eq!(tally.cells[1].totals, [40]);
-        let [(namespace, failure)] = tally.failures.as_slice() else { panic!("one failure: {:?}", tally.failures) };
-        assert_eq!((&**namespace, &*failure.category, failure.attempt), ("a", "crash", Some(2)));
-        assert_eq!(failure.message.len(), MESSAGE_MAX);
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_letters() {
+        assert_eq!(cut(&"é".repeat(400).into()).chars().count(), MESSAGE_MAX);
+        assert_eq!(&*cut(&"short".into()), "short");
     }
 
     #[test]

@@ -160,7 +160,7 @@ async fn a_namespace_sees_its_own_work_and_nothing_of_another() {
     assert!(shop.failures.is_empty() && bank.failures.len() == 1, "{shop:?} {bank:?}");
     assert_eq!(shop.lanes.keys().map(|lane| &**lane).collect::<Vec<_>>(), ["mail"]);
     assert_eq!((shop.windows[0].queue_wait.count, bank.windows[0].queue_wait.count), (0, 2));
-    assert_eq!(bank.failures[0].attempt, Some(0));
+    assert_eq!((bank.failures[0].attempt, &*bank.failures[0].message), (0, "secret of the bank"));
 
     let (shop, bank) = (kit.client.depths().await.unwrap(), other.depths().await.unwrap());
     assert!(shop.running.is_empty() && bank.running.len() == 1);
