@@ -2,6 +2,7 @@
 //! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
 //! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
 
+mod bulk;
 pub mod caller;
 mod cursor;
 mod execution;
@@ -154,6 +155,9 @@ impl Dispatch {
             | Call::RevokeKey(_)
             | Call::ListAudit(_) => Err(not_ready()),
             Call::GetStats(_) => Err(not_ready()),
+            Call::StartBulk(args) => it.start_bulk(*args).await,
+            Call::GetBulk(args) => it.bulk(*args).await,
+            Call::StopBulk(args) => it.stop_bulk(*args).await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,

@@ -43,6 +43,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::AttemptNotFound => problem.field("what", "attempt"),
         Rejection::StepNotFound => problem.field("what", "step"),
         Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
+        Rejection::BulkNotFound => problem.field("what", "bulk job"),
         Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
             .field("outcome", outcome.name())
             .field("reason", reason.name())
