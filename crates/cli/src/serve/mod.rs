@@ -19,7 +19,8 @@ pub fn check(settings: &Settings) -> Vec<String> {
     mistakes.extend(build::identity(settings).err().map(told));
     if settings.get(keys::SERVER_CORS_ORIGINS).iter().any(|origin| origin == "*") {
         let origin = settings.origin(keys::SERVER_CORS_ORIGINS);
-        mistakes.push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
+        mistakes
+            .push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
     }
     mistakes
 }
