@@ -47,6 +47,7 @@ struct Weft {
 enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
+    Serve(Box<serve::Args>),
     Config(Box<config::Args>),
     Worker(worker::Args),
     Bench(bench::Args),
@@ -77,13 +78,14 @@ fn main() -> ExitCode {
     }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Worker(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Serve(_) | Command::Worker(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
+        Command::Serve(args) => serve::run(*args, colour),
         Command::Config(args) => config::run(*args, colour),
         Command::Worker(args) => worker::run(args, colour),
         Command::Bench(args) => bench::run(args, colour),
