@@ -72,6 +72,8 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::DeadlineInPast
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
+        | Rejection::KeyNotFound
+        | Rejection::NameTaken
         | Rejection::InvalidCursor
         | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }

@@ -19,6 +19,12 @@ pub enum Notice {
     CancelRequested { execution: ExecutionId, epoch: u64, reason: Text, kill_at: Option<Time> },
     /// The lease is gone: stop and discard.
     LeaseLost { execution: ExecutionId, epoch: u64, cause: EndCause },
+    /// Take no more work; what is left at the deadline goes to others.
+    Drain { reason: Text, deadline_at: Option<Time> },
+    /// Take work again.
+    Undrain,
+    /// Another process has taken the name of this one: exit.
+    Superseded,
     /// The node shuts down; leases are unaffected.
     NodeStopping,
 }
@@ -26,6 +32,7 @@ pub enum Notice {
 /// A worker process that claimed lately, as `explain` needs it.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    pub worker: Text,
     pub lanes: Vec<Text>,
     pub kinds: Option<std::sync::Arc<[Text]>>,
     pub capabilities: Capabilities,
@@ -43,7 +50,13 @@ pub struct Hub {
     pub due: Notify,
 }
 
-type Subscribers = BTreeMap<(Text, Text), mpsc::UnboundedSender<Notice>>;
+/// A worker process that listens, and since when.
+struct Listener {
+    tell: mpsc::UnboundedSender<Notice>,
+    since: Time,
+}
+
+type Subscribers = BTreeMap<(Text, Text), Listener>;
 
 /// A caller that waits for something to happen to an execution.
 struct Wait {
@@ -118,24 +131,35 @@ impl Hub {
         }
     }
 
-    pub fn subscribe(&self, namespace: Text, instance: Text) -> mpsc::UnboundedReceiver<Notice> {
+    pub fn subscribe(&self, namespace: Text, instance: Text, now: Time) -> mpsc::UnboundedReceiver<Notice> {
         let (tell, told) = mpsc::unbounded_channel();
-        self.lock().notices.insert((namespace, instance), tell);
+        self.lock().notices.insert((namespace, instance), Listener { tell, since: now });
         told
     }
 
     pub fn notify(&self, namespace: &Text, instance: &Text, notice: Notice) {
         let mut state = self.lock();
         let key = (namespace.clone(), instance.clone());
-        if let Some(tell) = state.notices.get(&key)
-            && tell.send(notice).is_err()
+        if let Some(listener) = state.notices.get(&key)
+            && listener.tell.send(notice).is_err()
         {
             state.notices.remove(&key);
         }
     }
 
     pub fn notify_all(&self, notice: &Notice) {
-        self.lock().notices.retain(|_, tell| tell.send(notice.clone()).is_ok());
+        self.lock().notices.retain(|_, listener| listener.tell.send(notice.clone()).is_ok());
+    }
+
+    /// Another session of the process began at `since`: whoever listens from before is told, and no longer listens.
+    pub fn supersede(&self, namespace: &Text, instance: &Text, since: Time) {
+        let mut state = self.lock();
+        let key = (namespace.clone(), instance.clone());
+        if state.notices.get(&key).is_some_and(|listener| listener.since < since)
+            && let Some(listener) = state.notices.remove(&key)
+        {
+            let _ = listener.tell.send(Notice::Superseded);
+        }
     }
 
     /// A timer of `partition` is due at `at`, or later than something known.
@@ -181,12 +205,20 @@ impl Hub {
         }
         let key = (spec.namespace.clone(), spec.instance.clone());
         let seen = Seen {
+            worker: spec.worker.clone(),
             lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
             kinds: spec.kinds.clone(),
             capabilities: spec.capabilities.clone(),
             at: now,
         };
         state.workers.insert(key, seen);
+    }
+
+    /// One worker process, if it claimed lately.
+    pub fn worker(&self, namespace: &Text, instance: &Text, now: Time) -> Option<Seen> {
+        let state = self.lock();
+        let seen = state.workers.get(&(namespace.clone(), instance.clone()));
+        seen.filter(|seen| now.since(seen.at) < WORKER_TTL_MS).cloned()
     }
 
     /// Workers of a namespace that claimed lately, by instance.

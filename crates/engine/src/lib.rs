@@ -27,6 +27,8 @@
 //! # }
 //! ```
 
+mod audit;
+mod bulk;
 pub mod client;
 mod clock;
 pub mod config;
@@ -35,6 +37,7 @@ mod engine;
 mod explain;
 
 mod hub;
+mod keys;
 mod lanes;
 mod membership;
 mod partition;
@@ -47,12 +50,16 @@ pub mod scanner;
 mod stats;
 mod store;
 mod verb;
+pub mod worker;
 
+pub use audit::{AuditCheck, AuditFilter, AuditPage, BrokenEntry};
+pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
 pub use explain::{Explanation, NoWorker, Obstacle};
 pub use hub::Notice;
+pub use keys::{KeyCreation, KeyPage};
 pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,

@@ -77,10 +77,11 @@ impl Identity {
     }
 }
 
-/// The later of the times at which certificate and key were written.
+/// The latest of the times at which the files were written.
 fn stamp(files: &Files) -> Option<SystemTime> {
     let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    written(&files.cert).max(written(&files.key))
+    let authorities = files.client_ca.as_deref().and_then(written);
+    written(&files.cert).max(written(&files.key)).max(authorities)
 }
 
 fn config(files: &Files) -> Result<Arc<ServerConfig>, Error> {
