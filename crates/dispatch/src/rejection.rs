@@ -48,7 +48,6 @@ pub fn problem(rejection: Rejection) -> Problem {
         }
         Rejection::InstanceSuperseded { session } => problem.field("session", session).hint(STOP),
         Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
-        Rejection::BulkNotFound => problem.field("what", "bulk job"),
         Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
             .field("outcome", outcome.name())
             .field("reason", reason.name())
