@@ -78,6 +78,8 @@ pub fn problem(rejection: Rejection) -> Problem {
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
         | Rejection::WorkerNotFound
+        | Rejection::KeyNotFound
+        | Rejection::NameTaken
         | Rejection::InvalidCursor
         | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }
