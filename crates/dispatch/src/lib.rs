@@ -6,6 +6,7 @@ pub mod caller;
 mod cursor;
 mod execution;
 mod held;
+mod key;
 mod node;
 mod notice;
 mod obstacle;
@@ -22,6 +23,7 @@ pub use caller::{Caller, Reach};
 
 pub use notice::Notices;
 
+use crate::secret::Macs;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weft_api::operation::{NoQuery, Operation};
@@ -35,6 +37,7 @@ use weft_engine::{Client, Engine};
 #[derive(Clone)]
 pub struct Dispatch {
     engine: Engine,
+    macs: Option<Macs>,
 }
 
 /// What a call was answered, and what its transport should add.
@@ -64,7 +67,12 @@ pub struct Around {
 
 impl Dispatch {
     pub fn new(engine: Engine) -> Self {
-        Self { engine }
+        Self { engine, macs: None }
+    }
+
+    /// Lets it make API keys, whose MACs these make. Without them keys can be listed and revoked only.
+    pub fn with_macs(self, macs: Option<Macs>) -> Self {
+        Self { macs, ..self }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -80,7 +88,7 @@ impl Dispatch {
         left: &Notify,
     ) -> Result<Answer, Problem> {
         caller.may(op::Claim::SPEC)?;
-        Acting { engine: &self.engine, caller, around }.claim(args, left).await
+        Acting { engine: &self.engine, macs: self.macs.as_ref(), caller, around }.claim(args, left).await
     }
 
     /// What a worker process should know about leases it holds, as it happens on this node.
@@ -94,7 +102,7 @@ impl Dispatch {
     /// Carries out one call in the name of `caller`.
     pub async fn call(&self, caller: &Caller, call: Call, around: &Around) -> Result<Answer, Problem> {
         caller.may(call.spec())?;
-        let it = Acting { engine: &self.engine, caller, around };
+        let it = Acting { engine: &self.engine, macs: self.macs.as_ref(), caller, around };
         match call {
             Call::SubmitExecution(args) => it.submit(*args).await,
             Call::SubmitExecutions(args) => it.submit_many(*args).await,
@@ -146,13 +154,13 @@ impl Dispatch {
             | Call::DrainWorkers(_)
             | Call::UndrainWorkers(_)
             | Call::MarkWorkerDead(_) => Err(not_ready()),
-            Call::CreateKey(_)
-            | Call::ListKeys(_)
-            | Call::GetKey(_)
-            | Call::ChangeKey(_)
-            | Call::RotateKey(_)
-            | Call::RevokeKey(_)
-            | Call::ListAudit(_) => Err(not_ready()),
+            Call::CreateKey(args) => it.create_key(*args).await,
+            Call::ListKeys(args) => it.list_keys(*args).await,
+            Call::GetKey(args) => it.get_key(*args).await,
+            Call::ChangeKey(args) => it.change_key(*args).await,
+            Call::RotateKey(args) => it.rotate_key(*args).await,
+            Call::RevokeKey(args) => it.revoke_key(*args).await,
+            Call::ListAudit(args) => it.list_audit(*args).await,
             Call::GetStats(_) => Err(not_ready()),
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
@@ -165,6 +173,7 @@ impl Dispatch {
 /// One call being carried out.
 pub(crate) struct Acting<'a> {
     engine: &'a Engine,
+    macs: Option<&'a Macs>,
     caller: &'a Caller,
     around: &'a Around,
 }

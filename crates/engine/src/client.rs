@@ -34,8 +34,8 @@ use weft_store::{Range, Scan, Target};
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
-    principal: Principal,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) principal: Principal,
 }
 
 /// The reply to a completion.
@@ -650,7 +650,7 @@ impl Client {
 
     // Sending.
 
-    fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
+    pub(crate) fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
         Call { principal: self.principal.clone(), request_id, expected_revision: None, command }
     }
 
@@ -669,7 +669,7 @@ impl Client {
         replies.into_iter().map(|reply| answered(reply, A::answer)).collect()
     }
 
-    async fn one(&self, call: Call, urgency: Urgency) -> Answer {
+    pub(crate) async fn one(&self, call: Call, urgency: Urgency) -> Answer {
         only(self.run(vec![Ok(call)], 0, urgency).await)
     }
 
@@ -701,12 +701,12 @@ fn at_item(index: usize, rejection: Rejection) -> Rejection {
 }
 
 /// Takes the answer out of a reply. The core answers each command with its own kind of reply.
-fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
+pub(crate) fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
     let Applied { reply, repeated } = answer?;
     take(reply).map(|value| Answered { value, repeated }).map_err(unexpected)
 }
 
-fn unexpected(reply: Reply) -> Rejection {
+pub(crate) fn unexpected(reply: Reply) -> Rejection {
     Rejection::internal(format!("unexpected reply {reply:?}"))
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub nodes_changed: Notify,
     /// Executions that were placed in whatever partition had its turn.
     placed: AtomicU64,
+    /// When a refusal was last told to the audit log, on this node's clock.
+    pub refusal_told: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
     running: watch::Sender<usize>,
 }
@@ -160,6 +162,7 @@ impl Engine {
             drained: Notify::new(),
             nodes_changed: Notify::new(),
             placed: AtomicU64::new(0),
+            refusal_told: AtomicU64::new(0),
             running: watch::Sender::new(0),
         });
         for (id, partition, mail) in loops {

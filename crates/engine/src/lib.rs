@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod audit;
 mod bulk;
 pub mod client;
 mod clock;
@@ -36,6 +37,7 @@ mod engine;
 mod explain;
 
 mod hub;
+mod keys;
 mod lanes;
 mod membership;
 mod partition;
@@ -50,12 +52,14 @@ mod store;
 mod verb;
 pub mod worker;
 
+pub use audit::{AuditCheck, AuditFilter, AuditPage, BrokenEntry};
 pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
 pub use explain::{Explanation, NoWorker, Obstacle};
 pub use hub::Notice;
+pub use keys::{KeyCreation, KeyPage};
 pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,

@@ -29,7 +29,7 @@ pub async fn around(
     let _entered = shared.metrics.enter();
     let id = request_id(request.headers());
     let method = request.method().clone();
-    let origin = shared.options.cors_origins.allowed(request.headers());
+    let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let mut name = String::from("-");
     let result = if preflight && origin.is_some() {

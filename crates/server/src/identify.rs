@@ -39,7 +39,7 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
         };
         return Ok(Known { caller, good: None });
     };
-    let (address, open) = (auth::address_name(peer(&parts.extensions)), shared.options.rates.open);
+    let (address, open) = (auth::address_name(peer(&parts.extensions)), shared.rates().open);
     // Before any hashing: an address that keeps failing costs nothing more.
     shared.buckets.peek(&address, open, shared.elapsed_ms()).map_err(|ms| too_often(shared, ms))?;
     let good = match keyring.check(bearer(&parts.headers)?.as_deref()).await {
@@ -54,8 +54,8 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
     };
     let key = &good.key;
     let rate = match key.rate {
-        RateClass::Default => Some(shared.options.rates.default),
-        RateClass::Worker => Some(shared.options.rates.worker),
+        RateClass::Default => Some(shared.rates().default),
+        RateClass::Worker => Some(shared.rates().worker),
         RateClass::Unlimited => None,
     };
     if let Some(rate) = rate {

@@ -15,3 +15,4 @@ mod sim;
 mod stores;
 mod transfer;
 mod usage;
+mod worker;

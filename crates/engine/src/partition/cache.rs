@@ -197,7 +197,11 @@ fn is_over(record: &Record) -> bool {
         | Record::DeadLetter(_)
         | Record::Node(_)
         | Record::Worker(_)
-        | Record::BulkJob(_) => false,
+        | Record::BulkJob(_)
+        | Record::ApiKey(_)
+        | Record::Register(_) => false,
+        // An entry of the log is not read by any rule.
+        Record::Audit(_) => true,
     }
 }
 

@@ -247,6 +247,7 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Worker(worker) => (&worker.body.namespace, None),
         Record::BulkJob(job) => (&job.definition().namespace, None),
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return false,
     };
     if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
         return false;
