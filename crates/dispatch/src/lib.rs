@@ -14,6 +14,7 @@ mod read;
 pub mod rejection;
 pub mod secret;
 mod steer;
+mod stats;
 mod step;
 mod submit;
 mod view;
@@ -161,7 +162,7 @@ impl Dispatch {
             Call::RotateKey(args) => it.rotate_key(*args).await,
             Call::RevokeKey(args) => it.revoke_key(*args).await,
             Call::ListAudit(args) => it.list_audit(*args).await,
-            Call::GetStats(_) => Err(not_ready()),
+            Call::GetStats(_) => it.stats().await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,
