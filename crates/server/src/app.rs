@@ -107,17 +107,19 @@ const SMALL: usize = 64 << 10;
 impl App {
     /// Begins to watch the engine's health, on the tokio runtime of the caller.
     pub fn new(engine: Engine, options: Options) -> Self {
-        let keyring = match &options.auth {
-            Auth::Dev => None,
-            Auth::Keyed { macs, keys } => Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())),
+        let (keyring, macs) = match &options.auth {
+            Auth::Dev => (None, None),
+            Auth::Keyed { macs, keys } => {
+                (Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())), Some(macs.clone()))
+            }
         };
         let health = Arc::new(Health::default());
         Health::watch(&health, engine.clone());
         Self {
             shared: Arc::new(Shared {
                 metrics: Metrics::new(&engine),
-                dispatch: Dispatch::new(engine),
                 current: RwLock::new((options.rates, Arc::new(options.cors_origins.clone()))),
+                dispatch: Dispatch::new(engine).with_macs(macs),
                 options,
                 keyring,
                 buckets: Buckets::new(NAMES_MAX),
