@@ -2,6 +2,7 @@
 //! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
 //! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
 
+mod bulk;
 pub mod caller;
 mod cursor;
 mod execution;
@@ -14,6 +15,7 @@ mod read;
 pub mod rejection;
 pub mod secret;
 mod steer;
+mod stats;
 mod step;
 mod submit;
 mod view;
@@ -161,7 +163,10 @@ impl Dispatch {
             Call::RotateKey(args) => it.rotate_key(*args).await,
             Call::RevokeKey(args) => it.revoke_key(*args).await,
             Call::ListAudit(args) => it.list_audit(*args).await,
-            Call::GetStats(_) => Err(not_ready()),
+            Call::GetStats(_) => it.stats().await,
+            Call::StartBulk(args) => it.start_bulk(*args).await,
+            Call::GetBulk(args) => it.bulk(*args).await,
+            Call::StopBulk(args) => it.stop_bulk(*args).await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,

@@ -41,7 +41,8 @@ async fn api_23_without_a_header_the_default_namespace_is_meant() {
     let mut http = server.http().await;
     let id = http.submit(json!({ "kind": "mail" })).await;
     assert_eq!(http.get(&format!("/v1/executions/{id}")).await.good()["namespace"], "default");
-    let shop = http.call_with("POST", "/v1/executions", &json!({ "kind": "mail" }), &[("weft-namespace", "shop")]).await;
+    let shop =
+        http.call_with("POST", "/v1/executions", &json!({ "kind": "mail" }), &[("weft-namespace", "shop")]).await;
     let shop = shop.good()["id"].as_str().unwrap().to_string();
     http.get(&format!("/v1/executions/{shop}")).await.refused(404, "execution_not_found");
     let found = http.get(&format!("/v1/executions/{shop}?namespace=shop")).await.good();

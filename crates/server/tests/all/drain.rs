@@ -15,7 +15,8 @@ async fn api_54_a_server_that_stops_loses_no_answer_and_lets_waiting_claims_go()
             tokio::spawn(async move {
                 let mut http = Http::connect(address).await;
                 let lane = json!([{ "lane": "nothing" }]);
-                let claim = json!({ "worker": "p", "instance": format!("p-{number}"), "lanes": lane, "wait_ms": 60000 });
+                let claim =
+                    json!({ "worker": "p", "instance": format!("p-{number}"), "lanes": lane, "wait_ms": 60000 });
                 http.post("/v1/work/claim", claim).await
             })
         })

@@ -16,8 +16,14 @@ async fn api_22_every_bad_key_is_refused_with_the_same_text() {
     let mut http = server.http().await;
     let mut answers = Vec::new();
     let wrong = format!("{}{}", &good[..good.len() - 3], "xyz");
-    for value in [None, Some(format!("Bearer {unknown}")), Some(format!("Bearer {expired}")),
-        Some(format!("Bearer {wrong}")), Some("Bearer".to_string()), Some(format!("Basic {good}"))] {
+    for value in [
+        None,
+        Some(format!("Bearer {unknown}")),
+        Some(format!("Bearer {expired}")),
+        Some(format!("Bearer {wrong}")),
+        Some("Bearer".to_string()),
+        Some(format!("Basic {good}")),
+    ] {
         let mut request = Request::get("/v1/executions").header("x-request-id", "same");
         if let Some(value) = value {
             request = request.header("authorization", value);

@@ -44,7 +44,13 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
         ("unknown field inside", post(), r#"{"kind":"a","policy":{"rety":{}}}"#.into(), 400, "invalid_argument"),
         ("wrong type", post(), r#"{"kind":7}"#.into(), 400, "invalid_argument"),
         ("missing field", post(), "{}".into(), 400, "invalid_argument"),
-        ("unknown word", post(), r#"{"kind":"a","policy":{"retry":{"jitter":"much"}}}"#.into(), 400, "invalid_argument"),
+        (
+            "unknown word",
+            post(),
+            r#"{"kind":"a","policy":{"retry":{"jitter":"much"}}}"#.into(),
+            400,
+            "invalid_argument",
+        ),
         ("field twice", post(), r#"{"kind":"a","kind":"b"}"#.into(), 400, "invalid_argument"),
         ("no JSON", post(), "{".into(), 400, "invalid_json"),
         ("more after the end", post(), r#"{"kind":"a"} x"#.into(), 400, "invalid_json"),
@@ -63,15 +69,39 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
             "unsupported_media_type",
         ),
         ("33 KiB of headers", post().header("x-long", "x".repeat(33 << 10)), "{}".into(), 431, "headers_too_large"),
-        ("17 KiB of URL", Request::get(format!("/v1/executions?lane={}", "x".repeat(17 << 10))), "".into(), 414, "uri_too_long"),
+        (
+            "17 KiB of URL",
+            Request::get(format!("/v1/executions?lane={}", "x".repeat(17 << 10))),
+            "".into(),
+            414,
+            "uri_too_long",
+        ),
         ("unknown parameter", Request::get("/v1/executions?lan=a"), "".into(), 400, "invalid_argument"),
         ("limit 0", Request::get("/v1/executions?limit=0"), "".into(), 400, "invalid_argument"),
         ("limit 1001", Request::get("/v1/executions?limit=1001"), "".into(), 400, "invalid_argument"),
         ("foreign cursor", Request::get("/v1/executions?cursor=AAAA"), "".into(), 400, "invalid_cursor"),
         ("no id", Request::get("/v1/executions/7"), "".into(), 400, "invalid_id"),
-        ("wait too long", Request::get("/v1/executions/x_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7/result?wait_ms=60001"), "".into(), 400, "invalid_argument"),
-        ("both keys", post().header("idempotency-key", "a"), r#"{"kind":"a","idempotency_key":"b"}"#.into(), 400, "invalid_argument"),
-        ("long key", post().header("idempotency-key", "x".repeat(257)), r#"{"kind":"a"}"#.into(), 400, "invalid_argument"),
+        (
+            "wait too long",
+            Request::get("/v1/executions/x_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7/result?wait_ms=60001"),
+            "".into(),
+            400,
+            "invalid_argument",
+        ),
+        (
+            "both keys",
+            post().header("idempotency-key", "a"),
+            r#"{"kind":"a","idempotency_key":"b"}"#.into(),
+            400,
+            "invalid_argument",
+        ),
+        (
+            "long key",
+            post().header("idempotency-key", "x".repeat(257)),
+            r#"{"kind":"a"}"#.into(),
+            400,
+            "invalid_argument",
+        ),
         (
             "key of a batch",
             Request::post("/v1/executions/batch").header("idempotency-key", "a"),
@@ -87,8 +117,20 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
             400,
             "invalid_argument",
         ),
-        ("bad namespace", post().header("weft-namespace", "Not A Name"), r#"{"kind":"a"}"#.into(), 400, "invalid_argument"),
-        ("key of a read", Request::get("/v1/executions").header("idempotency-key", "a"), "".into(), 400, "invalid_argument"),
+        (
+            "bad namespace",
+            post().header("weft-namespace", "Not A Name"),
+            r#"{"kind":"a"}"#.into(),
+            400,
+            "invalid_argument",
+        ),
+        (
+            "key of a read",
+            Request::get("/v1/executions").header("idempotency-key", "a"),
+            "".into(),
+            400,
+            "invalid_argument",
+        ),
         ("body of a read", Request::get("/v1/executions"), "{}".into(), 400, "invalid_argument"),
         ("unknown raw field", Request::post("/v1/executions?kind=a&lan=b"), "x".into(), 400, "invalid_argument"),
     ];
@@ -111,5 +153,8 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
     }
     http.send(post(), nested(64)).await.good();
     let told = http.send(post(), r#"{"kind":"a","priorty":1}"#).await.json();
-    assert_eq!((told["fields"]["field"].as_str(), told["fields"]["did_you_mean"].as_str()), (Some("priorty"), Some("priority")));
+    assert_eq!(
+        (told["fields"]["field"].as_str(), told["fields"]["did_you_mean"].as_str()),
+        (Some("priorty"), Some("priority"))
+    );
 }

@@ -19,7 +19,8 @@ async fn api_5_all_byte_values_go_through_json_and_raw_forms_and_back() {
         let got = http.get(&format!("/v1/executions/{id}?include=input")).await.good();
         assert_eq!(got["input"], json!({ "base64": base64, "type": "image/png" }));
         let tag = bytes.header("etag").unwrap();
-        let again = http.send(Request::get(format!("/v1/executions/{id}/input")).header("if-none-match", tag), "").await;
+        let again =
+            http.send(Request::get(format!("/v1/executions/{id}/input")).header("if-none-match", tag), "").await;
         assert_eq!((again.status, again.body.len()), (304, 0));
     }
     // The result goes the other way round: one in the raw form, one in JSON.

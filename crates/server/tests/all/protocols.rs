@@ -12,7 +12,8 @@ async fn api_52_http_2_is_spoken_to_those_who_begin_with_it() {
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let url = |path: &str| format!("http://{}{path}", server.address);
-    let submit = http::Request::post(url("/v1/executions")).body(Full::<bytes::Bytes>::from(r#"{"kind":"mail"}"#)).unwrap();
+    let submit =
+        http::Request::post(url("/v1/executions")).body(Full::<bytes::Bytes>::from(r#"{"kind":"mail"}"#)).unwrap();
     let made = within(sender.send_request(submit)).await.unwrap();
     assert_eq!((made.status().as_u16(), made.version()), (201, http::Version::HTTP_2));
     let body = made.into_body().collect().await.unwrap().to_bytes();

@@ -196,7 +196,8 @@ async fn api_57_the_document_has_every_route_and_each_code_has_one_status() {
             for (status, reply) in operation["responses"].as_object().unwrap() {
                 let status: u16 = status.parse().unwrap();
                 let codes = reply["description"].as_str().unwrap().split('`').skip(1).step_by(2);
-                for code in codes.filter(|_| status >= 400 && reply["content"]["application/problem+json"].is_object()) {
+                for code in codes.filter(|_| status >= 400 && reply["content"]["application/problem+json"].is_object())
+                {
                     let known = Code::from_name(code).unwrap_or_else(|| panic!("{code} is no code"));
                     assert_eq!(known.status(), status, "{code}");
                     assert_eq!(*statuses.entry(code.to_string()).or_insert(status), status, "{code}");

@@ -66,7 +66,8 @@ async fn api_13_a_read_waits_for_the_end() {
     let path = format!("/v1/executions/{id}");
     let early = http.get(&format!("{path}/result")).await;
     assert_eq!(early.refused(409, "execution_not_terminal")["fields"]["public_state"], "waiting");
-    let read = tokio::spawn(async move { reader.get(&format!("{path}?wait_ms=60000&until=done&include=result")).await });
+    let read =
+        tokio::spawn(async move { reader.get(&format!("{path}?wait_ms=60000&until=done&include=result")).await });
     until("the read waits", || waiting(&server) == 1).await;
     let task = http.claim().await;
     let item = task.held(json!({ "result": { "json": 17 } }));
