@@ -31,6 +31,7 @@ mod terminal;
 mod top;
 mod transfer;
 mod version;
+mod worker;
 mod workers;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -62,9 +63,11 @@ const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unre
 enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
+    Serve(Box<serve::Args>),
+    Config(Box<config::Args>),
+    Worker(Box<worker::Args>),
     #[command(flatten)]
     Remote(calls::Command),
-    Config(Box<config::Args>),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -90,24 +93,31 @@ pub enum End {
 }
 
 fn main() -> ExitCode {
+    // What a worker starts for each of its tasks; it has the variables of a task, which are none of the other commands'.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|command| command == worker::SUPERVISE) {
+        return weft_exec::supervise(arguments);
+    }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Serve(_) | Command::Worker(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Remote(command) => calls::run(command, weft.options, colour),
+        Command::Worker(args) => worker::run(*args, weft.options, colour),
+        Command::Doctor(args) => doctor::run(args, weft.options, colour),
         _ if !weft.options.is_empty() => Err(fault::Fault::usage(
             "options before the command are for those that talk to a server, and this one does not",
         )),
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
+        Command::Serve(args) => serve::run(*args, colour),
         Command::Config(args) => config::run(*args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),
-        Command::Doctor(args) => doctor::run(args, colour),
         Command::Export(args) => export::run(args, colour),
         Command::Import(args) => import::run(args, colour),
         Command::Nodes(args) => nodes::run(args, colour),

@@ -1,15 +1,17 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::audit;
 use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
 use crate::execution::*;
 use crate::id::PartitionId;
+use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
 use crate::limits::Limits;
 use crate::node::heartbeat;
 use crate::record::dedup::{Body, What};
-use crate::record::{Dedup, Key, Record};
+use crate::record::{BulkJob, Dedup, Key, Record};
 use crate::reply::{Children, Reply};
 use crate::schema::PartMask;
 use crate::text::check_key;
@@ -78,6 +80,9 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::MarkWorkerDead(_)
         | Command::StartBulk(_)
         | Command::StopBulk(_) => scopes.need(operate, "operate"),
+        Command::CreateKey(_) | Command::ChangeKey(_) | Command::RotateKey(_) | Command::RevokeKey(_) => {
+            scopes.need(Scopes::ADMIN, "admin")
+        }
         Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
@@ -86,7 +91,9 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::EndLease(_)
         | Command::ShareBulk(_)
         | Command::AdvanceBulk(_)
-        | Command::ReportBulk(_) => scopes.need(Scopes::ENGINE, "engine"),
+        | Command::ReportBulk(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
 }
 
@@ -130,6 +137,9 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         Command::UndrainWorker(cmd) => worker::undrain::validate(cmd),
         Command::MarkWorkerDead(cmd) => worker::mark_dead::validate(cmd),
         Command::StartBulk(cmd) => bulk::start::validate(cmd),
+        Command::CreateKey(cmd) => create_key::validate(cmd, now),
+        Command::ChangeKey(cmd) => change_key::validate(cmd, now),
+        Command::RotateKey(cmd) => rotate_key::validate(cmd),
         Command::Release(_)
         | Command::Purge(_)
         | Command::Expire(_)
@@ -142,13 +152,31 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         | Command::StopBulk(_)
         | Command::ShareBulk(_)
         | Command::AdvanceBulk(_)
-        | Command::ReportBulk(_) => Ok(()),
+        | Command::ReportBulk(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => Ok(()),
     }
 }
 
-/// The rule that the command names, for a call that was checked.
+/// Runs the rule, and adds to the audit log what an operator does by it.
 pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     expect_revision(tx, call)?;
+    let target = target(&call.command);
+    if audit::prefetch(tx, call, target) {
+        // The rule says what it lacks as well; whatever it does is dropped with the miss.
+        let _ = act(tx, call);
+        return Err(Stop::Miss);
+    }
+    let before = audit::before(tx, call, target)?;
+    let reply = act(tx, call)?;
+    if let Some(before) = before {
+        audit::done(tx, call, before, &reply)?;
+    }
+    Ok(reply)
+}
+
+fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     let who = &call.principal;
     match &call.command {
         Command::Submit(cmd) => submit::submit(tx, who, cmd),
@@ -191,6 +219,12 @@ pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::ShareBulk(cmd) => bulk::share::share(tx, cmd),
         Command::AdvanceBulk(cmd) => bulk::advance::advance(tx, cmd),
         Command::ReportBulk(cmd) => bulk::report::report(tx, cmd),
+        Command::CreateKey(cmd) => create_key::create_key(tx, who, cmd),
+        Command::ChangeKey(cmd) => change_key::change_key(tx, cmd),
+        Command::RotateKey(cmd) => rotate_key::rotate_key(tx, cmd),
+        Command::RevokeKey(cmd) => revoke_key::revoke_key(tx, cmd),
+        Command::TouchKey(cmd) => touch_key::touch_key(tx, cmd),
+        Command::NoteRefusal(cmd) => audit::note_refusal(tx, cmd),
     }
 }
 
@@ -223,7 +257,9 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::EndLease(_)
         | Command::ShareBulk(_)
         | Command::AdvanceBulk(_)
-        | Command::ReportBulk(_) => return None,
+        | Command::ReportBulk(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -254,9 +290,15 @@ fn record(command: &Command) -> Option<Key> {
         Command::Expire(cmd) => return cmd.key,
         Command::RecordTrouble(cmd) => return cmd.key,
         Command::EndLease(cmd) => cmd.id,
+        Command::CreateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::ChangeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RotateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RevokeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::TouchKey(cmd) => return Some(key_of(cmd.id)),
         Command::SubmitAll(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
+        | Command::NoteRefusal(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_)
         | Command::RegisterWorker(_)
@@ -275,6 +317,20 @@ fn record(command: &Command) -> Option<Key> {
     Some(Key::Execution(id))
 }
 
+/// What an operator acts upon: the record of the command, or the dead letter it names.
+pub(crate) fn target(command: &Command) -> Option<Key> {
+    match command {
+        Command::RetryParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        Command::DiscardParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        Command::DrainWorker(cmd) => Some(cmd.name.key()),
+        Command::UndrainWorker(cmd) => Some(cmd.name.key()),
+        Command::MarkWorkerDead(cmd) => Some(cmd.name.key()),
+        Command::StartBulk(cmd) => cmd.id.map(BulkJob::key_of),
+        Command::StopBulk(cmd) => Some(BulkJob::key_of(cmd.id)),
+        other => record(other),
+    }
+}
+
 /// Runs the call unless its request id was seen: then the first reply, or a refusal if the body differs. A reply is
 /// kept in the commit that makes it true; refusals are not kept.
 fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId) -> Result<Applied, Stop> {
@@ -287,6 +343,7 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
         // The rest of what is missing is found by running on; it is loaded together with the kept reply.
         if !matches!(call.command, Command::Submit(_)) {
             record(&call.command).map(|record| tx.prefetch(record, PartMask::NONE));
+            audit::prefetch(tx, call, target(&call.command));
         }
         return Err(Stop::Miss);
     }

@@ -3,16 +3,19 @@
 use crate::change::DueEntry;
 use crate::error::Rejection;
 use crate::filter::Filter;
-use crate::id::{BulkId, CommitId, ExecutionId, LeaseId, PartitionId};
-use crate::record::Key;
+use crate::id::{BulkId, CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
+use crate::record::api_key::{Attributes, Mac, RateClass, Reach};
 use crate::record::bulk_job::{Counts, Definition, Place, Verb};
 use crate::record::execution::{Deadline, Policy};
+use crate::record::{ApiKey, Key};
 use crate::schema::Timer;
 use crate::text::{Capabilities, Text};
 use crate::time::Time;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// One call: who, what, and whether a repeat of it must be recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +33,42 @@ pub struct Principal {
     pub namespace: Text,
     pub name: Text,
     pub scopes: Scopes,
+    /// Where the call came from, for the audit log; absent inside a process.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// The way a call came in. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Id of the API key.
+    pub key: Text,
+    pub address: Text,
+    pub request: Text,
 }
 
 impl Principal {
+    pub fn new(namespace: impl Into<Text>, name: impl Into<Text>, scopes: Scopes) -> Self {
+        Self { namespace: namespace.into(), name: name.into(), scopes, origin: None }
+    }
+
     /// May do everything in `namespace`.
     pub fn all(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
-        Self { namespace: namespace.into(), name: name.into(), scopes: Scopes::ALL }
+        Self::new(namespace, name, Scopes::ALL)
+    }
+
+    /// The owner of a key, acting in `namespace`, or in none yet. `None` if the key is not good there.
+    pub fn of_key(key: &ApiKey, namespace: Option<Text>, address: Text, request: Text) -> Option<Self> {
+        if namespace.as_ref().is_some_and(|namespace| !key.body.namespaces.holds(namespace)) {
+            return None;
+        }
+        let origin = Origin { key: key.id.to_string().into(), address, request };
+        let namespace = namespace.unwrap_or_else(|| "".into());
+        Some(Self { origin: Some(Arc::new(origin)), ..Self::new(namespace, key.body.name.clone(), key.body.scopes) })
     }
 
     /// The engine itself: timers and continuations. It acts in every namespace.
     pub fn engine() -> Self {
-        Self { namespace: "".into(), name: "engine".into(), scopes: Scopes::ENGINE }
+        Self::new("", "engine", Scopes::ENGINE)
     }
 
     pub fn is_engine(&self) -> bool {
@@ -48,6 +76,7 @@ impl Principal {
     }
 }
 
+/// What somebody may do. None holds another, except that an administrator may operate. The bits are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes(u8);
 
@@ -56,8 +85,20 @@ impl Scopes {
     pub const SUBMIT: Scopes = Scopes(1);
     pub const WORK: Scopes = Scopes(2);
     pub const OPERATE: Scopes = Scopes(4);
-    pub const ALL: Scopes = Scopes(7);
     pub const ENGINE: Scopes = Scopes(8);
+    pub const SIGNAL: Scopes = Scopes(16);
+    pub const ADMIN: Scopes = Scopes(32);
+    /// All that a key can have.
+    pub const ALL: Scopes = Scopes(1 | 2 | 4 | 16 | 32);
+
+    /// With their names, in the order in which they are told.
+    pub const NAMED: [(Scopes, &'static str); 5] = [
+        (Scopes::SUBMIT, "submit"),
+        (Scopes::WORK, "work"),
+        (Scopes::SIGNAL, "signal"),
+        (Scopes::OPERATE, "operate"),
+        (Scopes::ADMIN, "admin"),
+    ];
 
     pub const fn with(self, other: Scopes) -> Scopes {
         Scopes(self.0 | other.0)
@@ -65,12 +106,30 @@ impl Scopes {
 
     /// True if any scope of `wanted` is held.
     pub const fn any(self, wanted: Scopes) -> bool {
-        self.0 & wanted.0 != 0
+        let implied = if self.0 & Scopes::ADMIN.0 != 0 { Scopes::OPERATE.0 } else { 0 };
+        (self.0 | implied) & wanted.0 != 0
+    }
+
+    /// The single scope itself is among these, not only implied by another.
+    pub const fn has(self, scope: Scopes) -> bool {
+        self.0 & scope.0 == scope.0
+    }
+
+    /// At least one, and none but those that a key can have.
+    pub const fn is_of_keys(self) -> bool {
+        self.0 != 0 && self.0 & !Scopes::ALL.0 == 0
     }
 
     /// Refuses a caller that holds none of `wanted`; `name` is what the answer asks for.
     pub fn need(self, wanted: Scopes, name: &'static str) -> Result<(), Rejection> {
         if self.any(wanted) { Ok(()) } else { Err(Rejection::Forbidden { needs: name }) }
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = Scopes::NAMED.into_iter().filter(|(scope, _)| self.has(*scope));
+        f.write_str(&held.map(|(_, name)| name).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -135,6 +194,14 @@ pub enum Command {
     AdvanceBulk(AdvanceBulk),
     /// The engine's own: a share is done, and the job is told.
     ReportBulk(ReportBulk),
+    CreateKey(Box<CreateKey>),
+    ChangeKey(Box<ChangeKey>),
+    RotateKey(RotateKey),
+    RevokeKey(RevokeKey),
+    /// The engine's own: a key is in use.
+    TouchKey(TouchKey),
+    /// The engine's own: a call was refused before it became a command.
+    NoteRefusal(NoteRefusal),
 }
 
 impl Command {
@@ -181,6 +248,12 @@ impl Command {
             Command::ShareBulk(_) => "share_bulk",
             Command::AdvanceBulk(_) => "advance_bulk",
             Command::ReportBulk(_) => "report_bulk",
+            Command::CreateKey(_) => "create_key",
+            Command::ChangeKey(_) => "change_key",
+            Command::RotateKey(_) => "rotate_key",
+            Command::RevokeKey(_) => "revoke_key",
+            Command::TouchKey(_) => "touch_key",
+            Command::NoteRefusal(_) => "note_refusal",
         }
     }
 }
@@ -230,7 +303,7 @@ pub struct Claim {
     pub worker: Text,
     pub instance: Text,
     pub lease_ms: u64,
-    pub kinds: Option<std::sync::Arc<[Text]>>,
+    pub kinds: Option<Arc<[Text]>>,
     pub capabilities: Capabilities,
     pub claim_ref: Option<[u8; 32]>,
     /// That of the worker process, if it is registered.
@@ -656,4 +729,71 @@ pub struct ReportBulk {
     pub job: BulkId,
     pub partition: PartitionId,
     pub counts: Counts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateKey {
+    /// Drawn with the secret. Neither is part of what the caller gave, so that a repeat is the same call.
+    #[serde(skip)]
+    pub id: KeyId,
+    #[serde(skip)]
+    pub mac: Mac,
+    pub name: Text,
+    pub scopes: Scopes,
+    pub namespaces: Reach,
+    pub attributes: Attributes,
+    pub expires_at: Option<Time>,
+    /// Do nothing if there is any key: of several nodes that start together one makes the first.
+    pub only_if_none: bool,
+}
+
+/// What to change about a key; what is absent stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeKey {
+    pub id: KeyId,
+    pub name: Option<Text>,
+    pub scopes: Option<Scopes>,
+    pub namespaces: Option<Reach>,
+    pub read_only: Option<bool>,
+    pub rate_class: Option<RateClass>,
+    pub expires_at: Option<Time>,
+}
+
+impl ChangeKey {
+    /// Changes nothing yet.
+    pub fn new(id: KeyId) -> Self {
+        Self { id, name: None, scopes: None, namespaces: None, read_only: None, rate_class: None, expires_at: None }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RotateKey {
+    pub id: KeyId,
+    /// Of the secret that was drawn.
+    #[serde(skip)]
+    pub mac: Mac,
+    pub overlap_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RevokeKey {
+    pub id: KeyId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TouchKey {
+    pub id: KeyId,
+}
+
+/// Who was refused what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NoteRefusal {
+    /// Whose log it goes to.
+    pub partition: crate::id::PartitionId,
+    pub principal: Text,
+    pub namespace: Text,
+    pub origin: Option<Arc<Origin>>,
+    pub verb: Text,
+    pub target: Text,
+    pub code: Text,
 }

@@ -63,6 +63,8 @@ pub enum Rejection {
     StepNotFound,
     DeadLetterNotFound,
     BulkNotFound,
+    KeyNotFound,
+    NameTaken,
     ExecutionTerminal {
         outcome: Outcome,
         reason: Reason,
@@ -171,6 +173,8 @@ impl Rejection {
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
             Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound | Self::BulkNotFound => "not_found",
+            Self::KeyNotFound => "key_not_found",
+            Self::NameTaken => "name_taken",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -217,6 +221,8 @@ impl Rejection {
             | Self::DeadLetterNotFound
             | Self::WorkerNotFound
             | Self::BulkNotFound
+            | Self::KeyNotFound
+            | Self::NameTaken
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
             | Self::NotDelayed { .. }
@@ -272,6 +278,8 @@ impl fmt::Display for Rejection {
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
             Self::BulkNotFound => write!(f, "there is no such bulk job in this namespace"),
+            Self::KeyNotFound => write!(f, "there is no such key"),
+            Self::NameTaken => write!(f, "another key has this name; choose another"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
             }

@@ -5,6 +5,7 @@
 //! its rules; the engine brings records and commands together.
 
 pub mod apply;
+pub mod audit;
 pub mod bulk;
 pub mod change;
 pub mod codec;
@@ -17,6 +18,7 @@ pub mod execution;
 pub mod filter;
 pub mod id;
 pub mod invariant;
+pub mod key;
 pub mod limits;
 pub mod loss;
 pub mod node;
@@ -36,5 +38,5 @@ extern crate self as weft_core;
 mod kit;
 
 pub use error::Rejection;
-pub use id::{BulkId, CommitId, ExecutionId, LeaseId, PartitionId};
+pub use id::{BulkId, CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
 pub use time::Time;

@@ -127,6 +127,18 @@ pub const HOLDING_MAX: usize = 10_000;
 pub const VERSION_MAX: usize = 128;
 pub const HOST_MAX: usize = 256;
 const _: () = assert!(WORKER_TTL_MS_MAX * 4 / 3 < WORKER_KEEP_MS);
+/// API keys of a deployment.
+pub const KEYS_MAX: usize = 1000;
+pub const KEY_NAMESPACES_MAX: usize = 64;
+/// How long the old secret of a key stays good after a rotation.
+pub const KEY_OVERLAP_MS_DEFAULT: u64 = DAY_MS;
+pub const KEY_OVERLAP_MS_MAX: u64 = 30 * DAY_MS;
+/// The use of a key is written down once in this time.
+pub const KEY_TOUCH_MS: u64 = 3_600_000;
+
+pub const AUDIT_KEPT_MS: u64 = 365 * DAY_MS;
+/// Bytes of one text in an entry of the audit log; what is longer is cut.
+pub const AUDIT_TEXT_MAX: usize = 512;
 
 /// What every store takes in one commit.
 pub const RECORDS_PER_COMMIT_MAX: usize = 4096;

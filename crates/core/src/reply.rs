@@ -1,9 +1,9 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
 use crate::id::{BulkId, ExecutionId, LeaseId};
-use crate::record::Step;
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::record::{ApiKey, Step};
 use crate::text::Text;
 use crate::time::Time;
 use bytes::Bytes;
@@ -73,6 +73,11 @@ pub enum Reply {
     /// A worker process as it stands now.
     Worker(Box<crate::record::worker::Body>),
     BulkStarted(BulkId),
+    /// A key as it is now.
+    Key(Box<ApiKey>),
+    /// A first key was to be made, and there are keys.
+    KeysExist,
+    KeyRevoked,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

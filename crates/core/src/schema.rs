@@ -16,12 +16,15 @@ pub enum Kind {
     DeadLetter = 5,
     Node = 6,
     Step = 7,
-    Worker = 12,
     BulkJob = 8,
+    ApiKey = 9,
+    Audit = 10,
+    Register = 11,
+    Worker = 12,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 9] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Execution,
         Kind::Attempt,
         Kind::Dedup,
@@ -31,6 +34,9 @@ impl Kind {
         Kind::Step,
         Kind::Worker,
         Kind::BulkJob,
+        Kind::ApiKey,
+        Kind::Audit,
+        Kind::Register,
     ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
@@ -48,6 +54,9 @@ impl Kind {
             Kind::Step => &STEPS,
             Kind::Worker => &WORKERS,
             Kind::BulkJob => &BULK_JOBS,
+            Kind::ApiKey => &API_KEYS,
+            Kind::Audit => &AUDIT,
+            Kind::Register => &REGISTERS,
         }
     }
 }
@@ -130,10 +139,14 @@ pub enum IndexId {
     ByHolder,
     /// Worker processes of a namespace by their names.
     Workers,
+    /// API keys by name.
+    KeysByName,
+    /// The audit log: time of the act.
+    AuditByTime,
 }
 
 impl IndexId {
-    pub const ALL: [IndexId; 9] = [
+    pub const ALL: [IndexId; 11] = [
         IndexId::Ready,
         IndexId::ByCreated,
         IndexId::ByState,
@@ -143,6 +156,8 @@ impl IndexId {
         IndexId::DeadLetters,
         IndexId::ByHolder,
         IndexId::Workers,
+        IndexId::KeysByName,
+        IndexId::AuditByTime,
     ];
 
     pub fn get(self) -> &'static Index {
@@ -523,6 +538,26 @@ pub static WORKERS: Table = Table {
     }],
 };
 
+pub static API_KEYS: Table = Table {
+    kind: Kind::ApiKey,
+    name: "api_keys",
+    facets: &[
+        moving("name", Type::Text),
+        fixed("created_at", Type::Int),
+        moving_null("expires_at", Type::Int),
+        moving_null("last_used_at", Type::Int),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::KeysByName,
+        name: "api_keys_by_name",
+        kind: Kind::ApiKey,
+        facets: &[0],
+        when: None,
+    }],
+};
+
 pub static BULK_JOBS: Table = Table {
     kind: Kind::BulkJob,
     name: "bulk_jobs",
@@ -530,6 +565,30 @@ pub static BULK_JOBS: Table = Table {
     parts: &["body"],
     light: PartMask::of(0),
     // A job names its partition and the partitions of its shares: they are read by their keys.
+    indexes: &[],
+};
+
+pub static AUDIT: Table = Table {
+    kind: Kind::Audit,
+    name: "audit",
+    facets: &[
+        fixed("acted_at", Type::Int),
+        fixed("principal", Type::Text),
+        fixed("verb", Type::Text),
+        fixed("target", Type::Text),
+        fixed("result", Type::Text),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index { id: IndexId::AuditByTime, name: "audit_by_time", kind: Kind::Audit, facets: &[0], when: None }],
+};
+
+pub static REGISTERS: Table = Table {
+    kind: Kind::Register,
+    name: "registers",
+    facets: &[fixed("subject", Type::Text)],
+    parts: &["body"],
+    light: PartMask::of(0),
     indexes: &[],
 };
 

@@ -552,9 +552,12 @@ impl<'a> Tx<'a> {
 
     fn check_writes(&self) -> Result<(), Rejection> {
         for pending in self.writes.values() {
-            if let Pending::Put(Record::Execution(execution)) = pending {
-                invariant::check(execution, self.now)
-                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?;
+            match pending {
+                Pending::Put(Record::Execution(execution)) => invariant::check(execution, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?,
+                Pending::Put(Record::ApiKey(key)) => invariant::check_key(key)
+                    .map_err(|broken| Rejection::internal(format!("key {}: {broken}", key.id)))?,
+                _ => {}
             }
             if let Pending::Put(Record::Worker(worker)) = pending {
                 invariant::check_worker(worker, self.now)

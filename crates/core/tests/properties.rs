@@ -248,11 +248,13 @@ impl Run {
             }
         }
         for (key, stored) in &self.world.records {
-            if let Key::Attempt(..) | Key::Step(..) = key {
+            if let Key::Attempt(..) | Key::Step(..) | Key::Audit(..) = key {
                 let first = self.ended.entry(*key).or_insert_with(|| stored.parts.clone());
                 assert_eq!(*first, stored.parts, "E4 and SDK-20: what is written once never changes");
             }
         }
+        // Walking the log checks its chain.
+        self.world.audit(kit::PARTITION);
     }
 }
 

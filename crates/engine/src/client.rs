@@ -1,6 +1,7 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
 use crate::bulk::{self, BulkRequest, BulkView};
+use crate::census::{self, Depths};
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
@@ -10,6 +11,7 @@ use crate::place;
 use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::runtime;
+use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use crate::worker::roster::{Standing, Stirred};
 use crate::worker::{self, Admitted, Beat, Heartbeat, LeasePage, Registered, Registration};
@@ -34,8 +36,8 @@ use weft_store::{Range, Scan, Target};
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
-    principal: Principal,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) principal: Principal,
 }
 
 /// The reply to a completion.
@@ -169,6 +171,15 @@ impl Client {
     /// The same, but the wait ends when `left` is told, as if its time were up. Unlike a call that is dropped it answers
     /// what has been leased all the same, so that it can be given back.
     pub async fn claim_until(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
+        let (claims, began_us) = (&self.shared.telemetry.claims, self.shared.runtime.clock_us());
+        let waiting = (claim.wait_ms > 0).then(|| claims.wait());
+        let answer = self.claim_checked(claim, left).await;
+        drop(waiting);
+        claims.answered(&answer, self.shared.runtime.clock_us().saturating_sub(began_us));
+        answer
+    }
+
+    async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
         if self.shared.is_draining() {
@@ -189,7 +200,12 @@ impl Client {
         Ok(reply)
     }
 
-    async fn claim_as(&self, claim: &Claim, spec: &Arc<ClaimSpec>, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_as(
+        &self,
+        claim: &Claim,
+        spec: &Arc<ClaimSpec>,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         if let Some(id) = claim.execution {
             return self.claim_one(id, spec).await;
         }
@@ -256,13 +272,23 @@ impl Client {
     }
 
     /// Takes what this node knows of.
-    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_known(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
         self.claim_from(order, spec, max, leave).await
     }
 
     /// Takes what a look at all partitions finds.
-    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_found(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let mut found = BTreeSet::new();
         for lane in spec.lane_keys() {
             let answer = lanes::look(&self.shared, lane).await;
@@ -369,12 +395,16 @@ impl Client {
     }
 
     pub async fn renew(&self, renewal: Renewal) -> Result<Answered<Renewed>, Rejection> {
-        self.ask(renewal).await
+        only(self.renew_batch(vec![renewal]).await)
     }
 
     /// One commit per partition, whatever the number of leases.
     pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
-        self.ask_all(renewals).await
+        let answers = self.ask_all(renewals).await;
+        for answer in &answers {
+            self.shared.telemetry.renewals.answered(answer);
+        }
+        answers
     }
 
     /// Records steps; answers in order what stands under each name now.
@@ -614,6 +644,23 @@ impl Client {
         reads::count(&self.shared, &self.principal, filter).await
     }
 
+    /// What this node has seen of the namespace lately.
+    pub fn activity(&self) -> Activity {
+        let (now, since) = (self.shared.now(), self.shared.started_at);
+        self.shared.telemetry.activity(&self.principal.namespace, now, since)
+    }
+
+    /// How much waits and runs in the namespace, counted up to a bound; at most two seconds old.
+    pub async fn depths(&self) -> Result<Arc<Depths>, Rejection> {
+        census::depths(&self.shared, &self.principal.namespace).await
+    }
+
+    /// The lanes that each worker process of the namespace asked for, of those that asked lately.
+    pub fn worker_lanes(&self) -> Vec<(Text, Vec<Text>)> {
+        let live = self.shared.hub.workers(&self.principal.namespace, self.shared.now());
+        live.into_iter().map(|(instance, seen)| (instance, seen.lanes)).collect()
+    }
+
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
         crate::explain::explain(&self.shared, &self.principal, id).await
@@ -650,7 +697,7 @@ impl Client {
 
     // Sending.
 
-    fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
+    pub(crate) fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
         Call { principal: self.principal.clone(), request_id, expected_revision: None, command }
     }
 
@@ -669,7 +716,7 @@ impl Client {
         replies.into_iter().map(|reply| answered(reply, A::answer)).collect()
     }
 
-    async fn one(&self, call: Call, urgency: Urgency) -> Answer {
+    pub(crate) async fn one(&self, call: Call, urgency: Urgency) -> Answer {
         only(self.run(vec![Ok(call)], 0, urgency).await)
     }
 
@@ -701,12 +748,12 @@ fn at_item(index: usize, rejection: Rejection) -> Rejection {
 }
 
 /// Takes the answer out of a reply. The core answers each command with its own kind of reply.
-fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
+pub(crate) fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
     let Applied { reply, repeated } = answer?;
     take(reply).map(|value| Answered { value, repeated }).map_err(unexpected)
 }
 
-fn unexpected(reply: Reply) -> Rejection {
+pub(crate) fn unexpected(reply: Reply) -> Rejection {
     Rejection::internal(format!("unexpected reply {reply:?}"))
 }
 
@@ -760,12 +807,7 @@ enum Waited<T> {
     Draining,
 }
 
-async fn wait<T>(
-    shared: &Shared,
-    wait_ms: u64,
-    leave: &mut Leave<'_>,
-    answer: impl Future<Output = T>,
-) -> Waited<T> {
+async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: impl Future<Output = T>) -> Waited<T> {
     // Listened for before the look, so that a drain between the two is not missed.
     let drained = shared.drained.notified();
     let draining = async {

@@ -5,6 +5,7 @@ use crate::request::Submission;
 use weft_core::command::{Call, Command, WorkerName};
 use weft_core::digest;
 use weft_core::error::Rejection;
+use weft_core::record::api_key;
 use weft_core::text::Text;
 use weft_core::{BulkId, ExecutionId, PartitionId};
 
@@ -109,6 +110,12 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
         Command::AdvanceBulk(advance) => {
             return Ok(advance.key.expect("place: a bulk job names its record").partition());
         }
+        Command::CreateKey(_)
+        | Command::ChangeKey(_)
+        | Command::RotateKey(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_) => return Ok(api_key::HOME),
+        Command::NoteRefusal(note) => return Ok(note.partition),
     };
     of_id(shared, id)
 }

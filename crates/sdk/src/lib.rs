@@ -14,6 +14,9 @@ pub mod payload;
 pub mod client;
 pub mod worker;
 
+#[cfg(feature = "test")]
+pub mod test;
+
 pub use client::{Client, Connect, NoResult, Run, Submission};
 pub use error::Error;
 pub use payload::Codec;

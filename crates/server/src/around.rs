@@ -2,6 +2,7 @@
 //! headers of every reply, the access log and its measure.
 
 use crate::app::App;
+use crate::identify::RequestId;
 use crate::{access, cors, reply};
 use axum::extract::Request;
 use axum::response::Response;
@@ -21,15 +22,16 @@ pub const HEADERS_MAX: usize = 32 << 10;
 pub async fn around(
     app: &App,
     route: &str,
-    request: Request,
+    mut request: Request,
     answer: impl AsyncFnOnce(Request, &mut String) -> Result<Response, Problem>,
 ) -> Response {
     let begun = Instant::now();
     let shared = &app.shared;
     let _entered = shared.metrics.enter();
     let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.as_str().into()));
     let method = request.method().clone();
-    let origin = shared.options.cors_origins.allowed(request.headers());
+    let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let mut name = String::from("-");
     let result = if preflight && origin.is_some() {

@@ -88,6 +88,42 @@ create table bulk_jobs (
     created_at integer not null,
     body blob,
     primary key (partition, id)
+) without rowid;
+create table api_keys (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    name text collate binary not null,
+    created_at integer not null,
+    expires_at integer,
+    last_used_at integer,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index api_keys_by_name on api_keys (partition, name, id);
+create table audit (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    acted_at integer not null,
+    principal text collate binary not null,
+    verb text collate binary not null,
+    target text collate binary not null,
+    result text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index audit_by_time on audit (partition, acted_at, id);
+create table registers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    subject text collate binary not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid",
     },
 ];

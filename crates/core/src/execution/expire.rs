@@ -24,7 +24,7 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
     let Some(record) = armed(tx, key, hint)? else { return Ok(Reply::Expired(Expired::Stale)) };
     let expired = match record {
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) => {
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Audit(_) => {
             tx.delete(key);
             Expired::Fired
         }
@@ -41,8 +41,8 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
             Expired::Fired
         }
         Record::BulkJob(_) => return Err(Rejection::internal("E11 a bulk job goes on by a command of its own").into()),
-        Record::Attempt(_) | Record::Step(_) => {
-            return Err(Rejection::internal("E11 attempts and steps have no timers").into());
+        Record::Attempt(_) | Record::Step(_) | Record::ApiKey(_) | Record::Register(_) => {
+            return Err(Rejection::internal("E11 records of this kind have no timers").into());
         }
     };
     Ok(Reply::Expired(expired))

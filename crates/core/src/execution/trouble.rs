@@ -63,6 +63,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
         // Neither has what time does to a worker.
         Record::Worker(_) => {}
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => {}
     }
     Ok(Reply::Noted)
 }

@@ -70,7 +70,7 @@ pub struct Definition {
 impl Definition {
     /// The caller that started the job: its verbs are this one's.
     pub fn principal(&self) -> Principal {
-        Principal { namespace: self.namespace.clone(), name: self.by.clone(), scopes: self.scopes }
+        Principal::new(self.namespace.clone(), self.by.clone(), self.scopes)
     }
 }
 

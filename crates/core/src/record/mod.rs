@@ -2,7 +2,9 @@
 //!
 //! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
 
+pub mod api_key;
 pub mod attempt;
+pub mod audit;
 pub mod bulk_job;
 pub mod continuation;
 pub mod dead_letter;
@@ -12,22 +14,26 @@ pub mod hold;
 pub mod lease;
 pub mod node;
 pub mod policy;
+pub mod register;
 pub mod step;
 pub mod trouble;
 pub mod worker;
 
+pub use api_key::ApiKey;
 pub use attempt::Attempt;
+pub use audit::Audit;
 pub use bulk_job::BulkJob;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
+pub use register::Register;
 pub use step::Step;
 pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
-use crate::id::{ExecutionId, PartitionId};
+use crate::id::{ExecutionId, KeyId, PartitionId};
 use crate::schema::{Due, Kind, PartMask, Value};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -45,6 +51,9 @@ pub enum Key {
     /// By the digest of its namespace and instance.
     Worker(PartitionId, [u8; 32]),
     BulkJob(PartitionId, Uuid, bulk_job::Role),
+    ApiKey(PartitionId, KeyId),
+    Audit(PartitionId, u64),
+    Register(PartitionId, register::Subject),
 }
 
 impl Key {
@@ -59,6 +68,9 @@ impl Key {
             Key::Step(..) => Kind::Step,
             Key::Worker(..) => Kind::Worker,
             Key::BulkJob(..) => Kind::BulkJob,
+            Key::ApiKey(..) => Kind::ApiKey,
+            Key::Audit(..) => Kind::Audit,
+            Key::Register(..) => Kind::Register,
         }
     }
 
@@ -68,6 +80,7 @@ impl Key {
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
             Key::Worker(partition, _) => *partition,
             Key::BulkJob(partition, ..) => *partition,
+            Key::ApiKey(partition, _) | Key::Audit(partition, _) | Key::Register(partition, _) => *partition,
         }
     }
 
@@ -90,6 +103,13 @@ impl Key {
                 bytes.push(uuid.as_bytes());
                 bytes.push(&[*role as u8]);
             }
+            Key::ApiKey(_, id) => bytes.push(id.as_bytes()),
+            // The log is listed over all partitions: the name of an entry is its own in the whole store.
+            Key::Audit(partition, number) => {
+                bytes.push(&number.to_be_bytes());
+                bytes.push(&partition.0.to_be_bytes());
+            }
+            Key::Register(_, subject) => bytes.push(&[*subject as u8]),
         }
         bytes
     }
@@ -119,6 +139,16 @@ impl Key {
                 let (job, role) = bytes.split_at_checked(16)?;
                 let &[role] = role else { return None };
                 Some(Key::BulkJob(partition, uuid(job)?, bulk_job::Role::from_u8(role)?))
+            }
+            Kind::ApiKey => KeyId::from_bytes(bytes).map(|id| Key::ApiKey(partition, id)),
+            Kind::Audit => {
+                let (number, place) = bytes.split_at_checked(8)?;
+                let number = u64::from_be_bytes(number.try_into().ok()?);
+                (place == partition.0.to_be_bytes()).then_some(Key::Audit(partition, number))
+            }
+            Kind::Register => {
+                let &[subject] = bytes else { return None };
+                Some(Key::Register(partition, register::Subject::from_u8(subject)?))
             }
         }
     }
@@ -172,6 +202,9 @@ pub enum Record {
     Step(Box<Step>),
     Worker(Box<Worker>),
     BulkJob(Box<BulkJob>),
+    ApiKey(Box<ApiKey>),
+    Audit(Box<Audit>),
+    Register(Box<Register>),
 }
 
 macro_rules! each {
@@ -186,6 +219,9 @@ macro_rules! each {
             Record::Step($inner) => $body,
             Record::Worker($inner) => $body,
             Record::BulkJob($inner) => $body,
+            Record::ApiKey($inner) => $body,
+            Record::Audit($inner) => $body,
+            Record::Register($inner) => $body,
         }
     };
 }
@@ -259,6 +295,11 @@ impl Record {
             }
             Key::BulkJob(partition, uuid, role) => {
                 Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
+            }
+            Key::ApiKey(partition, id) => Record::ApiKey(Box::new(ApiKey::decode((partition, id), parts, asked)?)),
+            Key::Audit(partition, number) => Record::Audit(Box::new(Audit::decode((partition, number), parts, asked)?)),
+            Key::Register(partition, subject) => {
+                Record::Register(Box::new(Register::decode((partition, subject), parts, asked)?))
             }
         })
     }

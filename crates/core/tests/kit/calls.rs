@@ -7,6 +7,7 @@ use weft_core::command::*;
 use weft_core::error::Rejection;
 use weft_core::id::ExecutionId;
 use weft_core::record::Key;
+use weft_core::record::api_key::{Attributes, Mac, Reach};
 use weft_core::record::execution::{Jitter, Policy, Retry};
 use weft_core::record::worker::Body;
 use weft_core::reply::{Claimed, Reply};
@@ -215,4 +216,25 @@ pub fn worker(reply: Result<Reply, Rejection>) -> Body {
         Ok(Reply::Worker(body)) => *body,
         other => panic!("not a worker: {other:?}"),
     }
+}
+/// A key on the namespace `shop` that may submit and work.
+pub fn new_key(id: &str, name: &str) -> CreateKey {
+    CreateKey {
+        id: id.parse().expect("an id of a key"),
+        mac: Mac([1; 32]),
+        name: name.into(),
+        scopes: Scopes::SUBMIT.with(Scopes::WORK),
+        namespaces: Reach::Some(std::sync::Arc::new(["shop".into()])),
+        attributes: Attributes::default(),
+        expires_at: None,
+        only_if_none: false,
+    }
+}
+
+pub fn create_key(id: &str, name: &str) -> Command {
+    Command::CreateKey(Box::new(new_key(id, name)))
+}
+
+pub fn rotate_key(id: &str, overlap_ms: Option<u64>) -> Command {
+    Command::RotateKey(RotateKey { id: id.parse().expect("an id of a key"), mac: Mac([2; 32]), overlap_ms })
 }

@@ -30,6 +30,9 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::BulkJob(..) => "bulk job".into(),
         Key::Step(id, number) => format!("{} step {number}", script.name(id)),
         Key::Worker(..) => "worker".into(),
+        Key::ApiKey(_, id) => format!("key {id}"),
+        Key::Audit(_, number) => format!("audit {number}"),
+        Key::Register(_, subject) => subject.name().into(),
     }
 }
 
@@ -56,6 +59,12 @@ pub fn record(script: &Script, at: Key) -> String {
         }
         Some(Record::Worker(worker)) => format!("{name} {}", self::worker(&worker.body)),
         Some(Record::BulkJob(job)) => format!("{name} {:?}", job.body),
+        Some(Record::ApiKey(key)) => format!("{name} {}", key.summary()),
+        Some(Record::Audit(entry)) => {
+            let act = &entry.body.act;
+            format!("{name} {} {} {} {}", act.principal, act.verb, act.change, act.result)
+        }
+        Some(Record::Register(_)) => name,
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
@@ -221,6 +230,9 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Expired(Expired::Stale) => "stale".into(),
         Reply::Expired(Expired::More) => "more".into(),
         Reply::Noted => "noted".into(),
+        Reply::Key(key) => key.summary(),
+        Reply::KeysExist => "there are keys".into(),
+        Reply::KeyRevoked => "revoked".into(),
         Reply::StepsRecorded(steps) => self::recorded(steps).trim_start().to_owned(),
         Reply::SubmittedAll(all) => {
             let names: Vec<String> = all.iter().map(|done| script.name(done.id)).collect();

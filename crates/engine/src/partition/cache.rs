@@ -61,6 +61,11 @@ impl Cache {
         }
     }
 
+    /// About how many bytes are cached.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
     pub fn get(&self, key: &Key) -> Lookup<'_> {
         match self.entries.peek(key).map(|entry| &entry.what) {
             None | Some(What::Shed(_)) => Lookup::Unknown,
@@ -197,7 +202,11 @@ fn is_over(record: &Record) -> bool {
         | Record::DeadLetter(_)
         | Record::Node(_)
         | Record::Worker(_)
-        | Record::BulkJob(_) => false,
+        | Record::BulkJob(_)
+        | Record::ApiKey(_)
+        | Record::Register(_) => false,
+        // An entry of the log is not read by any rule.
+        Record::Audit(_) => true,
     }
 }
 

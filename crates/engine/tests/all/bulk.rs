@@ -1,13 +1,18 @@
 use crate::kit::*;
-use weft_core::command::{CancelMode, Principal, Scopes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_core::command::{CancelMode, DeadlineWish, Principal, Scopes, Steps};
 use weft_core::filter::Filter;
 use weft_core::limits::BULK_KEEP_MS;
-use weft_core::record::bulk_job::Verb;
+use weft_core::record::Key;
+use weft_core::record::bulk_job::{Role, Verb};
 use weft_core::record::execution::PublicState;
-use weft_core::schema::{Kind, Timer};
+use weft_core::schema::Kind;
 use weft_core::{BulkId, ExecutionId, PartitionId};
 use weft_engine::{BulkRequest, BulkState, BulkView, Claim, Client, Config, Engine, ListFilter, Submission};
-use weft_store::MemoryStore;
+use weft_store::faulty::Faults;
+use weft_store::{Faulty, MemoryStore};
 
 const PARTITIONS: u16 = 7;
 
@@ -62,7 +67,7 @@ async fn api_40_a_verb_reaches_every_execution_of_its_filter_in_all_partitions()
     fill(&kit.client, "mail", 2_500).await;
     let others = fill(&kit.client, "other", 120).await;
     let started = kit.client.start_bulk(BulkRequest::new(lane("mail"), cancel())).await.unwrap();
-    assert_eq!((started.state, started.partitions), (BulkState::Running, usize::from(PARTITIONS)));
+    assert_eq!(started.partitions, usize::from(PARTITIONS));
     let view = ended(&kit.client, started.id).await;
     assert_eq!((view.state, view.counts.matched, view.counts.done), (BulkState::Done, 2_500, 2_500));
     assert_eq!(view.partitions_done, usize::from(PARTITIONS));
@@ -109,71 +114,129 @@ async fn api_40_a_maximum_is_exact_over_partitions() {
     assert_eq!(count(&kit.client, "mail", PublicState::Cancelled).await, 900);
 }
 
-#[tokio::test(start_paused = true)]
-async fn api_40_a_job_survives_restarts_and_counts_exactly() {
-    let store = memory(PARTITIONS);
-    let open = || Engine::open(store.clone(), Config::default());
-    let mut engine = open().await.unwrap();
+/// Every call of the store takes a while, so that there is a middle in which things can happen.
+fn slow() -> Faults {
+    Faults { before_ms: (20, 20), ..Faults::default() }
+}
+
+async fn open_slow(store: &MemoryStore) -> (Arc<Faulty<MemoryStore>>, Engine, Client) {
+    let (_, faulty, engine) = open_faulty_on(store.clone(), slow(), Config::default()).await;
     let client = engine.client("shop").unwrap();
-    fill(&client, "mail", 3_000).await;
-    let bump = Verb::Replay {
-        reason: "again".into(),
-        deadline: weft_core::command::DeadlineWish::Keep,
-        delay_ms: None,
-        priority: None,
-        steps: weft_core::command::Steps::Clear,
-    };
-    let all = client.start_bulk(BulkRequest::new(lane("mail"), cancel())).await.unwrap().id;
-    assert_eq!(ended(&client, all).await.counts.done, 3_000);
-    let job = client.start_bulk(BulkRequest::new(lane("mail"), bump)).await.unwrap().id;
-    let mut restarts = 0;
-    // As soon as anything more is done, the engine goes down.
-    let mut before = 0;
+    (faulty, engine, client)
+}
+
+fn replay() -> Verb {
+    let (deadline, steps) = (DeadlineWish::Keep, Steps::Clear);
+    Verb::Replay { reason: "again".into(), deadline, delay_ms: None, priority: None, steps }
+}
+
+/// How often each execution was replayed.
+async fn replays(client: &Client, lane: &str) -> BTreeMap<u32, u64> {
+    let mut replays = BTreeMap::new();
+    let mut filter = ListFilter { lane: Some(lane.into()), limit: Some(1_000), ..ListFilter::default() };
     loop {
-        let view = engine.client("shop").unwrap().bulk(job).await.unwrap();
-        if view.ended_at.is_some() {
-            break;
+        let page = client.list(filter.clone()).await.expect("a good filter");
+        for execution in &page.executions {
+            *replays.entry(execution.hot.replays).or_default() += 1;
         }
-        if view.counts.done > before || restarts == 0 {
-            before = view.counts.done;
-            engine.shutdown().await;
-            engine = open().await.unwrap();
-            restarts += 1;
+        match page.next_cursor {
+            Some(cursor) => filter.cursor = Some(cursor),
+            None => return replays,
         }
-        pass(1).await;
-    }
-    assert!(restarts > 2, "it was restarted {restarts} times in the middle");
-    let client = engine.client("shop").unwrap();
-    let view = client.bulk(job).await.unwrap();
-    assert_eq!((view.counts.matched, view.counts.done), (3_000, 3_000));
-    let filter = ListFilter { limit: Some(1_000), ..ListFilter::default() };
-    for execution in client.list(filter).await.unwrap().executions {
-        assert_eq!(execution.hot.replays, 1, "each was met once");
     }
 }
 
-/// Entries of the due index that have to do with bulk jobs.
-fn due(store: &MemoryStore) -> usize {
-    let of =
-        |index| store.dump(PartitionId(index)).due.iter().filter(|entry| entry.timer() == Some(Timer::Bulk)).count();
+/// Ended executions, which a replay changes once and only once.
+async fn fill_ended(client: &Client, lane: &str, count: usize) {
+    fill(client, lane, count).await;
+    let all = client.start_bulk(BulkRequest::new(self::lane(lane), cancel())).await.unwrap().id;
+    assert_eq!(ended(client, all).await.counts.done, count as u64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_40_a_job_survives_restarts_and_meets_each_execution_once() {
+    let store = memory(PARTITIONS);
+    let (_, mut engine, mut client) = open_slow(&store).await;
+    fill_ended(&client, "mail", 4_000).await;
+    let job = client.start_bulk(BulkRequest::new(lane("mail"), replay())).await.unwrap().id;
+    let (mut restarts, mut before) = (0, 0);
+    // Whenever something more was done the engine goes down.
+    let view = loop {
+        let view = client.bulk(job).await.unwrap();
+        if view.ended_at.is_some() {
+            break view;
+        }
+        if view.counts.done > before {
+            before = view.counts.done;
+            engine.shutdown().await;
+            (_, engine, client) = open_slow(&store).await;
+            restarts += 1;
+        }
+        pass(5).await;
+    };
+    assert!(restarts > 1, "it was restarted {restarts} times in the middle");
+    assert_eq!((view.counts.matched, view.counts.done), (4_000, 4_000));
+    assert_eq!(replays(&client, "mail").await, BTreeMap::from([(1, 4_000)]));
+}
+
+fn shares(store: &MemoryStore) -> usize {
+    let share = |key: &Key| matches!(key, Key::BulkJob(_, _, Role::Share));
+    let of = |index| store.dump(PartitionId(index)).records.keys().filter(|key| share(key)).count();
     (0..PARTITIONS).map(of).sum()
 }
 
 #[tokio::test(start_paused = true)]
-async fn api_40_a_crash_right_after_the_start_loses_nothing() {
+async fn api_40_a_crash_between_the_start_and_the_first_share_loses_nothing() {
     let store = memory(PARTITIONS);
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    let client = engine.client("shop").unwrap();
+    let (faulty, engine, client) = open_slow(&store).await;
     fill(&client, "mail", 400).await;
-    // The job is in the store, and nobody else of this node has had a turn yet.
-    let job = client.start_bulk(BulkRequest::new(lane("mail"), cancel())).await.unwrap();
-    assert!(job.counts.done < 400, "it cannot be over");
+    let request = || BulkRequest::new(lane("mail"), cancel()).request_id("r-1");
+    // The commit of the start arrives; its answer, and every later commit, does not.
+    let lost = tokio::time::timeout(Duration::from_millis(25), client.start_bulk(request())).await;
+    faulty.set_faults(Faults { commit_not_applied: 1000, ..slow() });
+    assert!(lost.is_err(), "nobody was answered");
+    pass(1_000).await;
     engine.shutdown().await;
-    assert!(due(&store) > 0, "something is left to do");
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    let client = engine.client("shop").unwrap();
+    assert_eq!(shares(&store), 0, "no partition has heard of it");
+    let (_, _engine, client) = open_slow(&store).await;
+    let job = client.start_bulk(request()).await.unwrap();
+    assert!(job.repeated, "it had been started");
     assert_eq!(ended(&client, job.id).await.counts.done, 400);
-    assert_eq!(due(&store), 0);
+    assert_eq!(shares(&store), usize::from(PARTITIONS), "no share is made twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_40_counts_stay_exact_when_the_store_fails() {
+    let store = memory(PARTITIONS);
+    let (faulty, _engine, client) = open_slow(&store).await;
+    fill_ended(&client, "mail", 2_000).await;
+    let job = client.start_bulk(BulkRequest::new(lane("mail"), replay()).max(1_500)).await.unwrap().id;
+    faulty.set_faults(Faults {
+        commit_unknown_applied: 150,
+        commit_unknown_lost: 150,
+        commit_not_applied: 100,
+        commit_conflict: 100,
+        ..slow()
+    });
+    pass(20_000).await;
+    for _ in 0..200 {
+        pass(100).await;
+    }
+    faulty.set_faults(slow());
+    let view = ended(&client, job).await;
+    assert_eq!((view.counts.matched, view.counts.done), (1_500, 1_500));
+    assert_eq!(replays(&client, "mail").await, BTreeMap::from([(0, 500), (1, 1_500)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_40_two_nodes_share_a_job_and_meet_each_execution_once() {
+    let store = memory(PARTITIONS).shared();
+    let (_, _one, client) = open_slow(&store).await;
+    let (_, _two, _) = open_slow(&store).await;
+    fill_ended(&client, "mail", 3_000).await;
+    let job = client.start_bulk(BulkRequest::new(lane("mail"), replay())).await.unwrap().id;
+    assert_eq!(ended(&client, job).await.counts.done, 3_000);
+    assert_eq!(replays(&client, "mail").await, BTreeMap::from([(1, 3_000)]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -201,18 +264,18 @@ async fn api_40_executions_that_are_added_during_the_walk_do_not_hang_it() {
 
 #[tokio::test(start_paused = true)]
 async fn api_40_a_stop_ends_a_job() {
-    let kit = open_with(PARTITIONS, Config::default()).await;
-    fill(&kit.client, "mail", 4_000).await;
-    let job = kit.client.start_bulk(BulkRequest::new(lane("mail"), cancel())).await.unwrap().id;
-    kit.client.stop_bulk(job, None).await.unwrap();
-    let view = ended(&kit.client, job).await;
+    let store = memory(PARTITIONS);
+    let (_, _engine, client) = open_slow(&store).await;
+    fill(&client, "mail", 6_000).await;
+    let job = client.start_bulk(BulkRequest::new(lane("mail"), cancel())).await.unwrap().id;
+    assert_eq!(client.stop_bulk(job, None).await.unwrap().state, BulkState::Stopping);
+    let view = ended(&client, job).await;
     assert_eq!(view.state, BulkState::Stopped);
-    assert!(view.counts.done < 4_000, "it was stopped before its end");
-    let cancelled = count(&kit.client, "mail", PublicState::Cancelled).await;
-    assert_eq!(cancelled, view.counts.done);
+    assert!(view.counts.done < 6_000, "it was stopped before its end");
+    assert_eq!(count(&client, "mail", PublicState::Cancelled).await, view.counts.done);
     pass(60_000).await;
-    assert_eq!(count(&kit.client, "mail", PublicState::Cancelled).await, cancelled, "nothing follows");
-    let again = kit.client.stop_bulk(job, None).await.unwrap();
+    assert_eq!(count(&client, "mail", PublicState::Cancelled).await, view.counts.done, "nothing follows");
+    let again = client.stop_bulk(job, None).await.unwrap();
     assert_eq!(again.value, view, "stopping what has ended changes nothing");
 }
 

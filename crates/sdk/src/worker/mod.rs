@@ -6,6 +6,7 @@ mod extract;
 mod failure;
 mod handler;
 mod outcome;
+mod raw;
 mod report;
 mod running;
 mod sleep;

@@ -34,7 +34,11 @@ pub struct Noted<'a> {
     wrong: Option<Failure>,
 }
 
-impl Noted<'_> {
+impl<'a> Noted<'a> {
+    pub(super) fn of(ctx: &'a Ctx) -> Self {
+        Self { ctx, wrong: None }
+    }
+
     /// Sends it at once; it is durable afterwards.
     pub async fn now(self) -> Result<(), Failure> {
         match self.wrong {

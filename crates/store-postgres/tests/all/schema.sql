@@ -1,3 +1,16 @@
+table api_keys with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    id bytea not null
+    revision uuid not null
+    name text C not null
+    created_at bigint not null
+    expires_at bigint
+    last_used_at bigint
+    body bytea external
+table api_keys_by_name with (autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    name text C not null
+    id bytea not null
 table attempts with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
     partition smallint not null
     id bytea not null
@@ -10,6 +23,16 @@ table attempts with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovac
     body bytea external
     result bytea external
     detail bytea external
+table audit with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    id bytea not null
+    revision uuid not null
+    acted_at bigint not null
+    principal text C not null
+    verb text C not null
+    target text C not null
+    result text C not null
+    body bytea external
 table barred
     partition smallint not null
     commit_id uuid not null
@@ -128,6 +151,12 @@ table partitions with (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuu
     seq bigint not null
     now bigint not null
     last uuid not null
+table registers with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
+    partition smallint not null
+    id bytea not null
+    revision uuid not null
+    subject text C not null
+    body bytea external
 table steps with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_analyze_scale_factor=0.05)
     partition smallint not null
     id bytea not null
@@ -152,7 +181,11 @@ table workers with (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacu
     version text C
     seen_at bigint not null
     body bytea external
+CREATE UNIQUE INDEX api_keys_pkey ON weft.api_keys USING btree (partition, id)
+CREATE UNIQUE INDEX api_keys_by_name_pkey ON weft.api_keys_by_name USING btree (partition, name, id)
 CREATE UNIQUE INDEX attempts_pkey ON weft.attempts USING btree (partition, id)
+CREATE INDEX audit_by_time ON weft.audit USING btree (partition, acted_at, id) WHERE (partition >= 0)
+CREATE UNIQUE INDEX audit_pkey ON weft.audit USING btree (partition, id)
 CREATE UNIQUE INDEX barred_pkey ON weft.barred USING btree (partition, commit_id)
 CREATE UNIQUE INDEX bulk_jobs_pkey ON weft.bulk_jobs USING btree (partition, id)
 CREATE UNIQUE INDEX continuations_pkey ON weft.continuations USING btree (partition, id)
@@ -171,6 +204,7 @@ CREATE UNIQUE INDEX feed_pkey ON weft.feed USING btree (partition, commit_id)
 CREATE UNIQUE INDEX meta_pkey ON weft.meta USING btree (key)
 CREATE UNIQUE INDEX nodes_pkey ON weft.nodes USING btree (partition, id)
 CREATE UNIQUE INDEX partitions_pkey ON weft.partitions USING btree (id)
+CREATE UNIQUE INDEX registers_pkey ON weft.registers USING btree (partition, id)
 CREATE UNIQUE INDEX steps_pkey ON weft.steps USING btree (partition, id)
 CREATE INDEX workers_by_instance ON weft.workers USING btree (partition, namespace, instance, id) WHERE (partition >= 0)
 CREATE UNIQUE INDEX workers_pkey ON weft.workers USING btree (partition, id)

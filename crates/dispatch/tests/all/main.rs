@@ -1,0 +1,3 @@
+//! Calls of the API on an engine in memory.
+
+mod keys;

@@ -1,0 +1,5 @@
+mod children;
+mod handlers;
+mod leases;
+mod losses;
+mod steps;
