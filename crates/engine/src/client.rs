@@ -189,7 +189,12 @@ impl Client {
         Ok(reply)
     }
 
-    async fn claim_as(&self, claim: &Claim, spec: &Arc<ClaimSpec>, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_as(
+        &self,
+        claim: &Claim,
+        spec: &Arc<ClaimSpec>,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         if let Some(id) = claim.execution {
             return self.claim_one(id, spec).await;
         }
@@ -256,13 +261,23 @@ impl Client {
     }
 
     /// Takes what this node knows of.
-    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_known(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
         self.claim_from(order, spec, max, leave).await
     }
 
     /// Takes what a look at all partitions finds.
-    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize, leave: &mut Leave<'_>) -> Result<ClaimReply, Rejection> {
+    async fn claim_found(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let mut found = BTreeSet::new();
         for lane in spec.lane_keys() {
             let answer = lanes::look(&self.shared, lane).await;
@@ -760,12 +775,7 @@ enum Waited<T> {
     Draining,
 }
 
-async fn wait<T>(
-    shared: &Shared,
-    wait_ms: u64,
-    leave: &mut Leave<'_>,
-    answer: impl Future<Output = T>,
-) -> Waited<T> {
+async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: impl Future<Output = T>) -> Waited<T> {
     // Listened for before the look, so that a drain between the two is not missed.
     let drained = shared.drained.notified();
     let draining = async {
