@@ -20,6 +20,7 @@ mod step;
 mod submit;
 mod view;
 mod work;
+mod worker;
 
 pub use caller::{Caller, Reach};
 
@@ -147,15 +148,15 @@ impl Dispatch {
             Call::RecordSteps(args) => it.record_steps(*args).await,
             Call::ReadSteps(args) => it.read_steps(*args).await,
             Call::SpawnChildren(args) => it.spawn_children(*args).await,
-            Call::RegisterWorker(_)
-            | Call::Heartbeat(_)
-            | Call::DeregisterWorker(_)
-            | Call::ListWorkers(_)
-            | Call::GetWorker(_)
-            | Call::ListLeases(_)
-            | Call::DrainWorkers(_)
-            | Call::UndrainWorkers(_)
-            | Call::MarkWorkerDead(_) => Err(not_ready()),
+            Call::RegisterWorker(args) => it.register_worker(*args).await,
+            Call::Heartbeat(args) => it.heartbeat(*args).await,
+            Call::DeregisterWorker(args) => it.deregister_worker(*args).await,
+            Call::ListWorkers(args) => it.list_workers(*args).await,
+            Call::GetWorker(args) => it.get_worker(*args).await,
+            Call::ListLeases(args) => it.list_leases(*args).await,
+            Call::DrainWorkers(args) => it.drain_workers(*args).await,
+            Call::UndrainWorkers(args) => it.undrain_workers(*args).await,
+            Call::MarkWorkerDead(args) => it.mark_worker_dead(*args).await,
             Call::CreateKey(args) => it.create_key(*args).await,
             Call::ListKeys(args) => it.list_keys(*args).await,
             Call::GetKey(args) => it.get_key(*args).await,
@@ -203,10 +204,6 @@ impl Acting<'_> {
         };
         Ok((id, self.engine.client_as(self.caller.principal(namespace))))
     }
-}
-
-fn not_ready() -> Problem {
-    Problem::new(Code::NotReady, "this node does not do that").retry_after(1_000)
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, Problem> {

@@ -96,3 +96,30 @@ fn request_id(headers: &HeaderMap) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Options;
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use std::sync::Arc;
+    use weft_engine::{Config, Engine};
+    use weft_store::MemoryStore;
+
+    #[tokio::test]
+    async fn sec_18_a_panic_ends_its_own_request_and_nothing_else() {
+        let clock = || weft_core::Time::from_ms(1_700_000_000_000);
+        let engine = Engine::open(MemoryStore::new(1, Arc::new(clock)), Config::default()).await.unwrap();
+        let app = App::new(engine, Options::dev());
+        let request = || Request::new(Body::empty());
+        let response = around(&app, "/here", request(), async |_, _| panic!("a secret of ours")).await;
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: Problem = serde_json::from_slice(&body).unwrap();
+        assert_eq!(problem.code, Code::Internal);
+        assert!(problem.request_id.is_some() && !problem.detail.contains("secret"));
+        let response = around(&app, "/here", request(), async |_, _| Ok(reply::bytes(200, "".into(), None))).await;
+        assert_eq!(response.status(), 200);
+    }
+}

@@ -52,6 +52,35 @@ async fn api_24_a_revoked_key_is_refused_within_five_seconds() {
 }
 
 #[tokio::test]
+async fn api_24_keys_are_made_narrowed_rotated_and_revoked_over_the_api() {
+    let (server, first) = Server::bootstrapped().await;
+    let mut admin = server.http_as(&first).await;
+    let new = json!({ "name": "shop", "scopes": ["submit"], "namespaces": ["shop"] });
+    let made = admin.post("/v1/keys", new).await;
+    assert_eq!(made.status, 201);
+    let made = made.json();
+    let (id, secret) = (made["key"]["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    let mut http = server.http_as(secret).await;
+    http.submit(json!({ "kind": "mail" })).await;
+    http.get("/v1/keys").await.refused(403, "forbidden");
+    let listed = admin.get("/v1/keys").await;
+    assert!(!String::from_utf8(listed.body.to_vec()).unwrap().contains(secret), "it is shown once");
+    let path = format!("/v1/keys/{id}");
+    admin.call("PATCH", &path, &json!({ "read_only": true })).await.good();
+    http.post("/v1/executions", json!({ "kind": "mail" })).await.refused(403, "forbidden");
+    let rotated = admin.post(&format!("{path}/rotate"), json!({ "overlap_ms": 0 })).await.good();
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    http.key = Some(rotated["secret"].as_str().unwrap().to_string());
+    http.get("/v1/executions").await.good();
+    admin.call("DELETE", &path, &json!(null)).await.good();
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    let audit = admin.get("/v1/audit").await.good();
+    let verbs: Vec<&str> =
+        audit["items"].as_array().unwrap().iter().filter_map(|entry| entry["verb"].as_str()).collect();
+    assert!(verbs.iter().any(|verb| verb.contains("revoke")), "{audit}");
+}
+
+#[tokio::test]
 async fn api_23_a_key_of_several_namespaces_names_one_to_create() {
     let server = Server::keyed().await;
     let key = server.key(Scopes::SUBMIT, &["bank", "shop"]);

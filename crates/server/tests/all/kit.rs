@@ -21,7 +21,7 @@ use weft_core::command::Scopes;
 use weft_dispatch::Reach;
 use weft_dispatch::secret::{KeyText, Macs, MasterKey};
 use weft_engine::{Config, Engine, TokioRuntime};
-use weft_server::{App, Auth, Finding, Keys, Listener, Options, RateClass, Stopped, StoredKey};
+use weft_server::{App, Auth, Bootstrap, Finding, Keys, Listener, Options, RateClass, Stopped, StoredKey};
 use weft_store::faulty::{Faults, Sleeper};
 use weft_store::{Faulty, MemoryStore};
 
@@ -94,6 +94,15 @@ impl Server {
         let mut options = Options::new(Auth::Keyed { macs: macs.clone(), keys: keys.clone() });
         set(&mut options);
         Self { keys, macs, ..Self::start(engine, options).await }
+    }
+
+    /// One whose keys are kept by its engine, and the first of them.
+    pub async fn bootstrapped() -> (Self, String) {
+        let (engine, macs) = (engine().await, MasterKey::new([7; 32]).macs());
+        let made = Bootstrap::make(&engine, &macs, None).await.expect("there is no key yet");
+        let Bootstrap::Created(key) = made else { panic!("there are keys already") };
+        let options = Options::new(Auth::Keyed { macs, keys: Arc::new(engine.clone()) });
+        (Self::start(engine, options).await, key)
     }
 
     pub async fn start(engine: Engine, options: Options) -> Self {

@@ -147,7 +147,8 @@ async fn api_21_each_call_passes_with_the_scopes_of_its_row_and_no_others() {
     }
 }
 
-const SCOPES: &[(char, Scopes)] = &[('s', Scopes::SUBMIT), ('w', Scopes::WORK), ('o', Scopes::OPERATE)];
+const SCOPES: &[(char, Scopes)] =
+    &[('s', Scopes::SUBMIT), ('w', Scopes::WORK), ('g', Scopes::SIGNAL), ('o', Scopes::OPERATE), ('a', Scopes::ADMIN)];
 
 #[tokio::test]
 async fn api_15_an_execution_of_another_namespace_reads_like_one_that_is_not_there() {
