@@ -43,6 +43,7 @@ const TAGS: &[(&str, &str)] = &[
     ("executions", "Submit work, read it, steer it"),
     ("work", "Claim work and end it"),
     ("workers", "The registry of workers"),
+    ("bulk", "One verb for many executions"),
     ("keys", "API keys"),
     ("operation", "The deployment and its nodes"),
 ];

@@ -63,10 +63,11 @@ const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unre
 enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
+    Serve(Box<serve::Args>),
+    Config(Box<config::Args>),
+    Worker(Box<worker::Args>),
     #[command(flatten)]
     Remote(calls::Command),
-    Config(Box<config::Args>),
-    Worker(worker::Args),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -99,23 +100,24 @@ fn main() -> ExitCode {
     }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Worker(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Serve(_) | Command::Worker(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
         Command::Remote(command) => calls::run(command, weft.options, colour),
+        Command::Worker(args) => worker::run(*args, weft.options, colour),
+        Command::Doctor(args) => doctor::run(args, weft.options, colour),
         _ if !weft.options.is_empty() => Err(fault::Fault::usage(
             "options before the command are for those that talk to a server, and this one does not",
         )),
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
+        Command::Serve(args) => serve::run(*args, colour),
         Command::Config(args) => config::run(*args, colour),
-        Command::Worker(args) => worker::run(args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),
-        Command::Doctor(args) => doctor::run(args, colour),
         Command::Export(args) => export::run(args, colour),
         Command::Import(args) => import::run(args, colour),
         Command::Nodes(args) => nodes::run(args, colour),

@@ -2,6 +2,7 @@
 //! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
 //! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
 
+mod bulk;
 pub mod caller;
 mod cursor;
 mod execution;
@@ -14,10 +15,12 @@ mod read;
 pub mod rejection;
 pub mod secret;
 mod steer;
+mod stats;
 mod step;
 mod submit;
 mod view;
 mod work;
+mod worker;
 
 pub use caller::{Caller, Reach};
 
@@ -145,15 +148,15 @@ impl Dispatch {
             Call::RecordSteps(args) => it.record_steps(*args).await,
             Call::ReadSteps(args) => it.read_steps(*args).await,
             Call::SpawnChildren(args) => it.spawn_children(*args).await,
-            Call::RegisterWorker(_)
-            | Call::Heartbeat(_)
-            | Call::DeregisterWorker(_)
-            | Call::ListWorkers(_)
-            | Call::GetWorker(_)
-            | Call::ListLeases(_)
-            | Call::DrainWorkers(_)
-            | Call::UndrainWorkers(_)
-            | Call::MarkWorkerDead(_) => Err(not_ready()),
+            Call::RegisterWorker(args) => it.register_worker(*args).await,
+            Call::Heartbeat(args) => it.heartbeat(*args).await,
+            Call::DeregisterWorker(args) => it.deregister_worker(*args).await,
+            Call::ListWorkers(args) => it.list_workers(*args).await,
+            Call::GetWorker(args) => it.get_worker(*args).await,
+            Call::ListLeases(args) => it.list_leases(*args).await,
+            Call::DrainWorkers(args) => it.drain_workers(*args).await,
+            Call::UndrainWorkers(args) => it.undrain_workers(*args).await,
+            Call::MarkWorkerDead(args) => it.mark_worker_dead(*args).await,
             Call::CreateKey(args) => it.create_key(*args).await,
             Call::ListKeys(args) => it.list_keys(*args).await,
             Call::GetKey(args) => it.get_key(*args).await,
@@ -161,7 +164,10 @@ impl Dispatch {
             Call::RotateKey(args) => it.rotate_key(*args).await,
             Call::RevokeKey(args) => it.revoke_key(*args).await,
             Call::ListAudit(args) => it.list_audit(*args).await,
-            Call::GetStats(_) => Err(not_ready()),
+            Call::GetStats(_) => it.stats().await,
+            Call::StartBulk(args) => it.start_bulk(*args).await,
+            Call::GetBulk(args) => it.bulk(*args).await,
+            Call::StopBulk(args) => it.stop_bulk(*args).await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,

@@ -306,7 +306,7 @@ pub fn limit(limit: Option<u32>) -> Result<usize, Problem> {
     Ok(limit)
 }
 
-fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
+pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
     let tag = match &query.tag {
         None => None,
         Some(tag) => match tag.split_once('=') {

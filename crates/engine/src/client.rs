@@ -1,6 +1,7 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
 use crate::bulk::{self, BulkRequest, BulkView};
+use crate::census::{self, Depths};
 use crate::engine::Shared;
 use crate::explain::Explanation;
 use crate::hub::Notice;
@@ -10,6 +11,7 @@ use crate::place;
 use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::runtime;
+use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use crate::worker::roster::{Standing, Stirred};
 use crate::worker::{self, Admitted, Beat, Heartbeat, LeasePage, Registered, Registration};
@@ -169,6 +171,15 @@ impl Client {
     /// The same, but the wait ends when `left` is told, as if its time were up. Unlike a call that is dropped it answers
     /// what has been leased all the same, so that it can be given back.
     pub async fn claim_until(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
+        let (claims, began_us) = (&self.shared.telemetry.claims, self.shared.runtime.clock_us());
+        let waiting = (claim.wait_ms > 0).then(|| claims.wait());
+        let answer = self.claim_checked(claim, left).await;
+        drop(waiting);
+        claims.answered(&answer, self.shared.runtime.clock_us().saturating_sub(began_us));
+        answer
+    }
+
+    async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
         if self.shared.is_draining() {
@@ -384,12 +395,16 @@ impl Client {
     }
 
     pub async fn renew(&self, renewal: Renewal) -> Result<Answered<Renewed>, Rejection> {
-        self.ask(renewal).await
+        only(self.renew_batch(vec![renewal]).await)
     }
 
     /// One commit per partition, whatever the number of leases.
     pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
-        self.ask_all(renewals).await
+        let answers = self.ask_all(renewals).await;
+        for answer in &answers {
+            self.shared.telemetry.renewals.answered(answer);
+        }
+        answers
     }
 
     /// Records steps; answers in order what stands under each name now.
@@ -627,6 +642,23 @@ impl Client {
     /// Exact numbers by (lane, kind, public state), for the same filters as `list`.
     pub async fn count(&self, filter: ListFilter) -> Result<Counts, Rejection> {
         reads::count(&self.shared, &self.principal, filter).await
+    }
+
+    /// What this node has seen of the namespace lately.
+    pub fn activity(&self) -> Activity {
+        let (now, since) = (self.shared.now(), self.shared.started_at);
+        self.shared.telemetry.activity(&self.principal.namespace, now, since)
+    }
+
+    /// How much waits and runs in the namespace, counted up to a bound; at most two seconds old.
+    pub async fn depths(&self) -> Result<Arc<Depths>, Rejection> {
+        census::depths(&self.shared, &self.principal.namespace).await
+    }
+
+    /// The lanes that each worker process of the namespace asked for, of those that asked lately.
+    pub fn worker_lanes(&self) -> Vec<(Text, Vec<Text>)> {
+        let live = self.shared.hub.workers(&self.principal.namespace, self.shared.now());
+        live.into_iter().map(|(instance, seen)| (instance, seen.lanes)).collect()
     }
 
     /// Why it is not running.

@@ -23,6 +23,11 @@ impl Clock {
         self.offset_ms.store(offset, Ordering::Relaxed);
     }
 
+    /// How far the store's clock is ahead of the node's.
+    pub fn offset_ms(&self) -> i64 {
+        self.offset_ms.load(Ordering::Relaxed)
+    }
+
     pub fn now(&self) -> Time {
         let local = self.runtime.clock().as_i64();
         if planted::on(Defect::TimerEarlyBySkew) {

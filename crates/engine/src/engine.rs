@@ -10,11 +10,13 @@ use crate::membership::{Membership, Seen};
 use crate::partition::{Heads, Input, Partition, Surroundings};
 use crate::reads;
 use crate::registry::{self, Beat};
+use crate::census::{self, Census};
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;
 use crate::stats::{Counters, Stats};
 use crate::store::{AnyStore, Counted};
+use crate::telemetry::{self, Telemetry};
 use crate::worker::{self, Roster};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,13 +55,15 @@ pub(crate) struct Shared {
     pub partitions: Vec<Mailbox>,
     pub hub: Arc<Hub>,
     pub counters: Arc<Counters>,
+    pub telemetry: Arc<Telemetry>,
+    pub census: Census,
     pub clock: Arc<Clock>,
     pub heads: Arc<Heads>,
     pub lanes: Lanes,
     pub membership: Arc<Membership>,
     pub seen: Arc<Seen>,
     pub roster: Roster,
-    started_at: Time,
+    pub started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
     draining: AtomicBool,
@@ -110,7 +114,9 @@ impl Engine {
     ) -> Result<Engine, OpenError> {
         check_limits(&config)?;
         let counters = Arc::new(Counters::default());
-        let store: Arc<dyn AnyStore> = Arc::new(Counted::new(store, counters.clone()));
+        let telemetry = Arc::new(Telemetry::new(store.describe().partitions));
+        let store: Arc<dyn AnyStore> =
+            Arc::new(Counted::new(store, counters.clone(), telemetry.clone(), runtime.clone()));
         let description = store.describe();
         let clock = Arc::new(Clock::new(runtime.clone()));
         clock.measured(store.now().await?);
@@ -123,6 +129,7 @@ impl Engine {
             description: description.clone(),
             hub: hub.clone(),
             counters: counters.clone(),
+            telemetry: telemetry.clone(),
             clock: clock.clone(),
             runtime: runtime.clone(),
             heads: heads.clone(),
@@ -149,6 +156,8 @@ impl Engine {
             partitions: mailboxes,
             hub,
             counters,
+            telemetry,
+            census: Census::default(),
             clock: clock.clone(),
             heads,
             lanes: Lanes::default(),
@@ -194,6 +203,13 @@ impl Engine {
 
     pub fn stats(&self) -> Stats {
         self.shared.counters.snapshot()
+    }
+
+    /// Every metric of the engine as it stands. What has to be counted in the store is counted again in the
+    /// background, at most every ten seconds, and told as it was found last.
+    pub fn metrics(&self) -> Vec<telemetry::Readings> {
+        census::refresh_gauges(&self.shared);
+        telemetry::read(&self.shared)
     }
 
     pub fn describe(&self) -> &Description {
@@ -354,6 +370,12 @@ impl Shared {
                 Rejection::Unavailable { retry_after_ms: 1_000, outcome_unknown: false }
             }
         })
+    }
+
+    /// Inputs that wait in all mailboxes.
+    pub fn queued(&self) -> usize {
+        let waiting = |sender: &mpsc::Sender<Input>| sender.max_capacity() - sender.capacity();
+        self.partitions.iter().map(|mailbox| waiting(&mailbox.urgent) + waiting(&mailbox.normal)).sum()
     }
 
     /// Runs a task that shutdown waits for. It has let go of the engine before it counts as ended, so that dropping the

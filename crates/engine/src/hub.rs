@@ -73,6 +73,25 @@ struct State {
     /// When the due index should be looked at, on the node's clock.
     look_by: Option<Time>,
     workers: BTreeMap<(Text, Text), Seen>,
+    notices_sent: [u64; Notice::KINDS.len()],
+}
+
+impl Notice {
+    /// The names of all kinds; a notice's number is its place here.
+    const KINDS: [&'static str; 7] =
+        ["cancelled", "cancel_requested", "lease_lost", "node_stopping", "drain", "undrain", "superseded"];
+
+    const fn number(&self) -> usize {
+        match self {
+            Notice::Cancelled { .. } => 0,
+            Notice::CancelRequested { .. } => 1,
+            Notice::LeaseLost { .. } => 2,
+            Notice::NodeStopping => 3,
+            Notice::Drain { .. } => 4,
+            Notice::Undrain => 5,
+            Notice::Superseded => 6,
+        }
+    }
 }
 
 impl Hub {
@@ -140,15 +159,19 @@ impl Hub {
     pub fn notify(&self, namespace: &Text, instance: &Text, notice: Notice) {
         let mut state = self.lock();
         let key = (namespace.clone(), instance.clone());
-        if let Some(listener) = state.notices.get(&key)
-            && listener.tell.send(notice).is_err()
-        {
-            state.notices.remove(&key);
+        let number = notice.number();
+        match state.notices.get(&key).map(|listener| listener.tell.send(notice)) {
+            Some(Ok(())) => state.notices_sent[number] += 1,
+            Some(Err(_)) => drop(state.notices.remove(&key)),
+            None => {}
         }
     }
 
     pub fn notify_all(&self, notice: &Notice) {
-        self.lock().notices.retain(|_, listener| listener.tell.send(notice.clone()).is_ok());
+        let mut state = self.lock();
+        state.notices.retain(|_, listener| listener.tell.send(notice.clone()).is_ok());
+        let told = state.notices.len() as u64;
+        state.notices_sent[notice.number()] += told;
     }
 
     /// Another session of the process began at `since`: whoever listens from before is told, and no longer listens.
@@ -159,6 +182,7 @@ impl Hub {
             && let Some(listener) = state.notices.remove(&key)
         {
             let _ = listener.tell.send(Notice::Superseded);
+            state.notices_sent[Notice::Superseded.number()] += 1;
         }
     }
 
@@ -219,6 +243,17 @@ impl Hub {
         let state = self.lock();
         let seen = state.workers.get(&(namespace.clone(), instance.clone()));
         seen.filter(|seen| now.since(seen.at) < WORKER_TTL_MS).cloned()
+    }
+
+    /// How many notices of each kind were handed to workers.
+    pub fn notices_sent(&self) -> [(&'static str, u64); Notice::KINDS.len()] {
+        let sent = self.lock().notices_sent;
+        std::array::from_fn(|number| (Notice::KINDS[number], sent[number]))
+    }
+
+    /// How many workers claimed lately, of whatever namespace.
+    pub fn live_workers(&self, now: Time) -> usize {
+        self.lock().workers.values().filter(|seen| now.since(seen.at) < WORKER_TTL_MS).count()
     }
 
     /// Workers of a namespace that claimed lately, by instance.

@@ -30,6 +30,7 @@
 mod audit;
 mod bulk;
 pub mod client;
+mod census;
 mod clock;
 pub mod config;
 mod driver;
@@ -49,11 +50,13 @@ pub mod runtime;
 pub mod scanner;
 mod stats;
 mod store;
+pub mod telemetry;
 mod verb;
 pub mod worker;
 
 pub use audit::{AuditCheck, AuditFilter, AuditPage, BrokenEntry};
 pub use bulk::{BulkRequest, BulkState, BulkView};
+pub use census::{Depth, Depths, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};

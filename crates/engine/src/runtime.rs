@@ -17,6 +17,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// fast or slow, because the engine keeps measuring its offset to the store's clock.
     fn clock(&self) -> Time;
 
+    /// The same clock in microseconds, as finely as it goes: to measure with, never to decide by.
+    fn clock_us(&self) -> u64 {
+        self.clock().ms().saturating_mul(1_000)
+    }
+
     fn sleep(&self, ms: u64) -> BoxFuture<()>;
 
     /// Runs a task until it ends or the node does.
@@ -52,6 +57,10 @@ impl TokioRuntime {
 impl Runtime for TokioRuntime {
     fn clock(&self) -> Time {
         self.began_at + self.began.elapsed().as_millis() as u64
+    }
+
+    fn clock_us(&self) -> u64 {
+        self.began_at.ms() * 1_000 + self.began.elapsed().as_micros() as u64
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<()> {

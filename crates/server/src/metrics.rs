@@ -1,7 +1,16 @@
-//! What the server measures, as OpenMetrics text. Labels are sets that code bounds: methods, routes of the table, states.
+//! What is measured, as OpenMetrics text: the server's own families, the engine's, those of the process. Labels are sets
+//! that code bounds: methods, routes of the table, states.
+
+mod engine;
+mod process;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use table::{FAMILIES, page};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -11,7 +20,7 @@ use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use weft_engine::{Engine, Stats};
+use weft_engine::Engine;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Request {
@@ -30,11 +39,18 @@ struct Why {
     why: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
 pub struct Metrics {
     registry: Registry,
+    process: Registry,
     requests: Family<Request, Counter>,
     seconds: Family<Route, Histogram, fn() -> Histogram>,
     refused: Family<Why, Counter>,
+    streams: Family<Kind, Gauge>,
     in_flight: Gauge,
     waiting: Arc<AtomicUsize>,
 }
@@ -46,19 +62,27 @@ fn latency() -> Histogram {
 
 impl Metrics {
     pub fn new(engine: &Engine) -> Self {
-        let mut registry = Registry::with_prefix("weft");
+        let mut registry = Registry::default();
         let requests = Family::<Request, Counter>::default();
         let seconds = Family::<Route, Histogram, fn() -> Histogram>::new_with_constructor(latency);
         let refused = Family::<Why, Counter>::default();
+        let streams = Family::<Kind, Gauge>::default();
         let in_flight = Gauge::default();
-        registry.register("http_requests", "Requests that were answered", requests.clone());
-        registry.register("http_request_seconds", "Time from the request to its reply", seconds.clone());
-        registry.register("http_refused", "Requests refused before they were calls", refused.clone());
-        registry.register("http_in_flight", "Requests that are being answered", in_flight.clone());
+        table::register(&mut registry, &table::HTTP_REQUESTS, requests.clone());
+        table::register(&mut registry, &table::HTTP_SECONDS, seconds.clone());
+        table::register(&mut registry, &table::HTTP_IN_FLIGHT, in_flight.clone());
+        table::register(&mut registry, &table::HTTP_REFUSED, refused.clone());
+        table::register(&mut registry, &table::SSE_OPEN, streams.clone());
+        registry.register_collector(Box::new(engine::Readings(engine.clone())));
         let build =
             vec![("version", env!("CARGO_PKG_VERSION").to_string()), ("store", engine.describe().name.to_string())];
-        registry.register("build", "What runs here", Info::new(build));
-        Self { registry, requests, seconds, refused, in_flight, waiting: Arc::default() }
+        table::register(&mut registry, &table::BUILD, Info::new(build));
+        let started_at = Gauge::<f64, std::sync::atomic::AtomicU64>::default();
+        started_at.set(engine.started_at().ms() as f64 / 1e3);
+        table::register(&mut registry, &table::START_TIME, started_at);
+        let mut process = Registry::default();
+        process.register_collector(Box::new(process::Process));
+        Self { registry, process, requests, seconds, refused, streams, in_flight, waiting: Arc::default() }
     }
 
     pub fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
@@ -73,8 +97,12 @@ impl Metrics {
     }
 
     pub fn enter(&self) -> Entered {
-        self.in_flight.inc();
-        Entered(self.in_flight.clone())
+        Entered::new(self.in_flight.clone())
+    }
+
+    /// Counts a stream of events of this kind until it ends.
+    pub fn stream(&self, kind: &'static str) -> Entered {
+        Entered::new(self.streams.get_or_create_owned(&Kind { kind }))
     }
 
     /// Counts a call that waits, unless `max` do.
@@ -84,59 +112,15 @@ impl Metrics {
         (before < max).then_some(seat)
     }
 
-    pub fn text(&self, engine: &Engine) -> String {
+    /// Everything as it stands. `engine` is the one that these metrics were made for.
+    pub fn text(&self, _engine: &Engine) -> String {
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("metrics: text takes what is written to it");
-        let end = "# EOF\n";
-        text.truncate(text.len().saturating_sub(end.len()));
-        push_gauge(&mut text, "weft_claims_waiting", "Calls that wait", self.waiting.load(Ordering::Relaxed) as u64);
-        push_stats(&mut text, engine.stats());
-        text.push_str(end);
+        for registry in [&self.registry, &self.process] {
+            encode_registry(&mut text, registry).expect("metrics: text takes what is written to it");
+        }
+        encode_eof(&mut text).expect("metrics: text takes what is written to it");
         text
     }
-}
-
-/// What the engine counts by itself.
-fn push_stats(text: &mut String, stats: Stats) {
-    for (name, help, value) in [
-        ("weft_commands", "Commands that went through in a commit", stats.commands),
-        ("weft_records_written", "Records that commits wrote", stats.records_written),
-        ("weft_store_bytes_written", "Bytes that commits wrote", stats.bytes_written),
-        ("weft_loop_busy", "Calls that were told to come back", stats.busy),
-        ("weft_store_data_lost", "Losses of the store that were acted on", stats.data_lost),
-        ("weft_scanner_cycles", "Looks that scanners took", stats.scanner_cycles),
-        ("weft_scanner_items", "Items that scanners handled", stats.scanner_processed),
-        ("weft_scanner_errors", "Items that scanners failed on", stats.scanner_errors),
-        ("weft_scanner_parked", "Items that scanners gave up", stats.scanner_parked),
-    ] {
-        text.push_str(&format!("# HELP {name} {help}.\n# TYPE {name} counter\n{name}_total {value}\n"));
-    }
-    let commits = [
-        ("applied", stats.commits.saturating_sub(stats.conflicts + stats.not_applied + stats.unknown)),
-        ("conflict", stats.conflicts),
-        ("not_applied", stats.not_applied),
-        ("unknown", stats.unknown),
-    ];
-    push_labelled(text, "weft_commits", "Commits by what became of them", "result", &commits);
-    let calls = [
-        ("commit", stats.commits),
-        ("resolve", stats.resolves),
-        ("read", stats.reads),
-        ("scan", stats.scans),
-        ("now", stats.clock_reads),
-    ];
-    push_labelled(text, "weft_store_calls", "Calls to the store", "call", &calls);
-}
-
-fn push_labelled(text: &mut String, name: &str, help: &str, label: &str, values: &[(&str, u64)]) {
-    text.push_str(&format!("# HELP {name} {help}.\n# TYPE {name} counter\n"));
-    for (word, value) in values {
-        text.push_str(&format!("{name}_total{{{label}=\"{word}\"}} {value}\n"));
-    }
-}
-
-fn push_gauge(text: &mut String, name: &str, help: &str, value: u64) {
-    text.push_str(&format!("# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}\n"));
 }
 
 /// Anybody can send any word as a method; only those that mean something become a label.
@@ -147,8 +131,15 @@ fn known_method(method: &str) -> &str {
     }
 }
 
-/// A request that is being answered.
+/// Something that is under way.
 pub struct Entered(Gauge);
+
+impl Entered {
+    fn new(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
 
 impl Drop for Entered {
     fn drop(&mut self) {

@@ -49,8 +49,9 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
     let mut notices = shared.dispatch.notices(&known.caller, &instance)?;
     let (send, receive) = mpsc::channel::<Result<Frame<Bytes>, Infallible>>(AHEAD);
     let app = app.clone();
+    let open = shared.metrics.stream("notices");
     tokio::spawn(async move {
-        let _seat = seat;
+        let _held = (seat, open);
         let say = async |text: String| send.send(Ok(Frame::data(Bytes::from(text)))).await.is_ok();
         let mut going = say("retry: 2000\n\n".to_string()).await;
         while going {

@@ -1,7 +1,7 @@
 //! `weft worker --exec`: any program as a worker. Claims, leases and outcomes are the client library's, processes are
 //! those of `weft-exec`; here they meet.
 
-mod server;
+pub mod server;
 mod task;
 
 use crate::fault::{Code, Fault};
@@ -27,13 +27,15 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
 /// Make any program a worker: a process for each task
 #[derive(clap::Args)]
 #[command(before_help = "example: weft worker --kind hello --exec 'tr a-z A-Z'")]
-#[command(after_help = "The program gets the input on stdin, and about its task WEFT_EXECUTION, WEFT_ATTEMPT, WEFT_KIND, \
+#[command(
+    after_help = "The program gets the input on stdin, and about its task WEFT_EXECUTION, WEFT_ATTEMPT, WEFT_KIND, \
     WEFT_LANE, WEFT_TAGS (JSON) and perhaps WEFT_CHECKPOINT_FILE. What it writes to stdout is the result, stderr goes to \
     the log. Exit codes: 0 completes, 65 fails for good, 75 and any other fails and is retried as the execution's policy \
     says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
     {\"message\": …, \"retry\": \"never\"}}; the last two decide the outcome.\n\nA cancel, a lost lease or a stop of the \
-    worker is SIGTERM to all of the program's processes, and SIGKILL after --grace.")]
+    worker is SIGTERM to all of the program's processes, and SIGKILL after --grace."
+)]
 pub struct Args {
     /// Line for the shell that does one task
     #[arg(long, value_name = "CMD")]
@@ -138,13 +140,16 @@ fn refused(url: &str, error: &Error) -> anyhow::Error {
         Error::Transport { .. } => Code::Unreachable,
         Error::Rejected(problem) if matches!(problem.status, 401 | 403) => Code::NotAllowed,
         Error::Rejected(problem) if problem.class == Class::Fix => Code::Usage,
-        Error::Rejected(_) | Error::Decode { .. } => return anyhow::anyhow!("the worker cannot go on at {url}: {error}"),
+        Error::Rejected(_) | Error::Decode { .. } => {
+            return anyhow::anyhow!("the worker cannot go on at {url}: {error}");
+        }
     };
     Fault::error(code, format!("the worker cannot go on at {url}: {error}"))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    weft_config::duration::parse(text).ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`".to_owned())
+    weft_config::duration::parse(text)
+        .ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`".to_owned())
 }
 
 fn size(text: &str) -> Result<usize, String> {

@@ -15,7 +15,8 @@ fn with_file(text: &str) -> tempfile::TempDir {
 
 #[test]
 fn ops_1_check_tells_every_mistake_with_what_was_meant_and_exits_with_2() {
-    let folder = with_file("[server]\nlisten = \"127.0.0.1:7800\"\ndrian = \"3s\"\n[execution]\nretention = \"1 week\"\n");
+    let folder =
+        with_file("[server]\nlisten = \"127.0.0.1:7800\"\ndrian = \"3s\"\n[execution]\nretention = \"1 week\"\n");
     let output = config(folder.path(), &["check", "--engine-recheck", "1h"]);
     assert_eq!(output.status.code(), Some(2));
     let told = text(&output.stderr);

@@ -109,9 +109,14 @@ fn sec_16_no_secret_of_the_worker_reaches_a_program() {
 fn cli_12_an_exit_code_decides_what_becomes_of_the_execution() {
     let shop = Shop::open(r#"code=$(cat); echo "about to say $code" >&2; exit "$code""#, &["--concurrency", "4"]);
     let once = json!({"retry": {"max_retries": 1, "backoff": {"kind": "fixed", "delay_ms": 0}}});
-    for (code, attempts, outcome) in [("0", 1, "success"), ("65", 1, "failed"), ("75", 2, "failed"), ("3", 2, "failed")] {
+    for (code, attempts, outcome) in [("0", 1, "success"), ("65", 1, "failed"), ("75", 2, "failed"), ("3", 2, "failed")]
+    {
         let done = shop.run(json!({"input": {"text": code}, "policy": once}));
-        assert_eq!((&done["ended"]["outcome"], &done["attempts"]), (&json!(outcome), &json!(attempts)), "{code}: {done}");
+        assert_eq!(
+            (&done["ended"]["outcome"], &done["attempts"]),
+            (&json!(outcome), &json!(attempts)),
+            "{code}: {done}"
+        );
         if outcome == "failed" {
             assert_eq!(done["failure"]["category"], "exit", "{done}");
             let message = done["failure"]["message"].as_str().unwrap();
@@ -124,18 +129,17 @@ fn cli_12_an_exit_code_decides_what_becomes_of_the_execution() {
 #[test]
 fn cli_13_a_program_tells_about_its_work_on_the_control_pipe() {
     let fifo = Fifo::make();
-    let line = fifo.held_by(
-        r#"case $WEFT_ATTEMPT$(cat "$WEFT_CHECKPOINT_FILE" 2>/dev/null) in
+    let line = r#"case $WEFT_ATTEMPT$(cat "$WEFT_CHECKPOINT_FILE" 2>/dev/null) in
              0) echo '{"progress": {"percent": 40, "message": "rendering"}}' > "$WEFT_CONTROL"
                 echo '{"step": {"name": "paid", "value": {"id": 7}}}' > "$WEFT_CONTROL"
-                echo said >&3; read go < "$GO"
+                echo said > "$SAID"; read go < "$GO"
                 echo '{"delay_ms": 1, "checkpoint": {"page": 7}}' > "$WEFT_CONTROL"; exit 1 ;;
              *) echo '{"fail": {"category": "smtp", "message": "550", "retry": "never"}}' > "$WEFT_CONTROL" ;;
-           esac"#,
-    );
+           esac"#;
     let go = fifo.path.with_file_name("go");
     assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
-    let shop = Shop::open_with(&line, &["--lease", "1s"], &[("GO", go.to_str().unwrap())]);
+    let variables = [("GO", go.to_str().unwrap()), ("SAID", fifo.path.to_str().unwrap())];
+    let shop = Shop::open_with(line, &["--lease", "1s"], &variables);
     let id = shop.submit(json!({}));
     assert_eq!(fifo.next(), "said");
     let told = std::time::Instant::now();

@@ -61,6 +61,11 @@ impl Cache {
         }
     }
 
+    /// About how many bytes are cached.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
     pub fn get(&self, key: &Key) -> Lookup<'_> {
         match self.entries.peek(key).map(|entry| &entry.what) {
             None | Some(What::Shed(_)) => Lookup::Unknown,

@@ -7,6 +7,7 @@
 use super::claims::Served;
 use super::{Answer, Effect, Item, Partition};
 use crate::hub::Notice;
+use crate::telemetry::tally::Tally;
 use std::collections::BTreeMap;
 use weft_core::change::Head;
 use weft_core::error::Rejection;
@@ -41,6 +42,8 @@ impl Open {
 pub struct Settled {
     pub done: Vec<(Item, Answer)>,
     pub served: Vec<Served>,
+    /// What the commit behind them adds up to.
+    pub tally: Option<Tally>,
 }
 
 /// The commit that is on its way, and the records as it will leave them.
@@ -55,6 +58,8 @@ pub struct Flying {
     notices: Vec<(ExecutionId, Option<Execution>)>,
     done: Vec<(Item, Answer)>,
     served: Vec<Served>,
+    tally: Option<Tally>,
+    sealed_us: u64,
     /// Since when its outcome is unknown, on the node's clock.
     unknown: Option<Unknown>,
     /// It raises the generation and does nothing else.
@@ -81,6 +86,8 @@ impl Flying {
             notices: Vec::new(),
             done: Vec::new(),
             served: Vec::new(),
+            tally: None,
+            sealed_us: 0,
             unknown: None,
             raise: true,
         }
@@ -131,16 +138,20 @@ impl Partition {
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
             self.cache.begin_batch();
-            self.settled.push(Settled { done: open.done, served: open.served });
+            self.settled.push(Settled { done: open.done, served: open.served, tally: None });
             return false;
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
         let notices = self.leases_before(&open.overlay);
         let children = open.overlay.new_children().clone();
         let leased: usize = open.served.iter().map(Served::leases).sum();
-        self.node.counters.commands.add((open.done.len() + leased) as u64);
+        let commands = (open.done.len() + leased) as u64;
+        self.node.counters.commands.add(commands);
+        self.node.telemetry.commits.commands.add(commands);
+        let mut tally = Tally::of(open.overlay.events(), self.now);
         let (mut batch, records) = open.overlay.seal(id, self.head, false, self.now);
         batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
+        tally.look_at(&batch.writes, &records);
         self.cache.begin_batch();
         let mut due: BTreeMap<Timer, Time> = BTreeMap::new();
         for added in batch.writes.iter().flat_map(|write| &write.due_add) {
@@ -161,6 +172,8 @@ impl Partition {
             notices,
             done,
             served,
+            tally: Some(tally),
+            sealed_us: self.node.runtime.clock_us(),
             unknown: None,
             raise: false,
         });
@@ -299,6 +312,9 @@ impl Partition {
         self.take_own_head(head);
         if flying.raise {
             self.raised(head);
+        } else {
+            let took_us = self.node.runtime.clock_us().saturating_sub(flying.sealed_us);
+            self.node.telemetry.commits.seconds.add_us(took_us);
         }
         if !self.node.description.exclusive {
             let named_max = self.named_max();
@@ -321,7 +337,7 @@ impl Partition {
             }
             self.cache.put(key, record.map(|record| (record, flying.id)), self.foreign, self.turn);
         }
-        self.settled.push(Settled { done: flying.done, served: flying.served });
+        self.settled.push(Settled { done: flying.done, served: flying.served, tally: flying.tally });
         self.cache.trim();
         if self.node.description.partitions > 1 {
             self.node.heads.publish(self.id, &self.ready);
@@ -381,6 +397,7 @@ impl Partition {
             self.claims.give_back(served);
         }
         for (item, _) in done.into_iter().chain(open.done).rev() {
+            self.effort.reruns += 1;
             self.queue.push_front(item);
         }
     }

@@ -24,6 +24,7 @@ use crate::hub::Hub;
 use crate::membership::{Membership, Seen};
 use crate::runtime::Runtime;
 use crate::stats::Counters;
+use crate::telemetry::Telemetry;
 use base::View;
 use cache::Cache;
 use claims::Claims;
@@ -136,6 +137,7 @@ pub struct Surroundings {
     pub description: Description,
     pub hub: Arc<Hub>,
     pub counters: Arc<Counters>,
+    pub telemetry: Arc<Telemetry>,
     pub clock: Arc<Clock>,
     pub runtime: Arc<dyn Runtime>,
     pub heads: Arc<Heads>,
@@ -174,7 +176,17 @@ pub struct Partition {
     ready: Ready,
     claims: Claims,
     effects: Vec<Effect>,
+    effort: Effort,
     stopping: bool,
+}
+
+/// What commands cost, counted here and told to the node with the answers.
+#[derive(Default)]
+struct Effort {
+    hits: u64,
+    misses: u64,
+    reruns: u64,
+    violations: u64,
 }
 
 impl Partition {
@@ -206,6 +218,7 @@ impl Partition {
             ready: Ready::new(node.config.window),
             claims: Claims::default(),
             effects: Vec::new(),
+            effort: Effort::default(),
             stopping: false,
             node,
         }
@@ -250,9 +263,29 @@ impl Partition {
 
     /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
     pub fn reply(&mut self) {
-        for Settled { done, served } in std::mem::take(&mut self.settled) {
+        for Settled { done, served, tally } in std::mem::take(&mut self.settled) {
             self.answer_all(done, served);
+            if let Some(tally) = tally {
+                self.node.telemetry.applied(tally);
+                self.tell_effort();
+            }
         }
+    }
+
+    fn tell_effort(&mut self) {
+        let Effort { hits, misses, reruns, violations } = std::mem::take(&mut self.effort);
+        let telemetry = &self.node.telemetry;
+        for (counter, by) in [
+            (&telemetry.hits, hits),
+            (&telemetry.misses, misses),
+            (&telemetry.reruns, reruns),
+            (&telemetry.violations, violations),
+        ] {
+            if by > 0 {
+                counter.add(by);
+            }
+        }
+        telemetry.cached(self.id, self.cache.weight());
     }
 
     /// True if another `step` has work to do although nothing comes in.
@@ -348,6 +381,7 @@ impl Partition {
         match self.run(&item.call, item.turn, probe) {
             Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded && !reads.is_empty() => {
                 tracing::warn!(partition = %self.id, verb = item.call.command.verb(), %what, "refused; loading again");
+                self.effort.violations += 1;
                 item.reloaded = true;
                 self.forget(&reads);
                 self.stall(item, reads.into_iter().map(|key| Miss::Record(key, PartMask::NONE)).collect());
@@ -366,8 +400,12 @@ impl Partition {
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
         let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
         match applied {
-            Err(Stop::Miss) => Ran::Miss(tx.misses().collect()),
+            Err(Stop::Miss) => {
+                self.effort.misses += 1;
+                Ran::Miss(tx.misses().collect())
+            }
             Err(Stop::Rejected(rejection)) => {
+                self.effort.hits += 1;
                 let reads: Vec<Key> = tx.read_keys().copied().collect();
                 match self.unless_stale(reads, turn, Err(rejection)) {
                     Ran::Answer(Err(rejection), reads) if !probe => self.audit_refusal(call, rejection, reads),
@@ -375,6 +413,7 @@ impl Partition {
                 }
             }
             Ok(reply) => {
+                self.effort.hits += 1;
                 let reads: Vec<Key> = tx.read_keys().copied().collect();
                 match tx.finish() {
                     Err(rejection) => Ran::Answer(Err(rejection), reads),

@@ -100,7 +100,9 @@ impl Pass {
                     page.entries.into_iter().partition(|entry| due_at(entry) <= now);
                 let next = ahead.first().map(due_at);
                 report.next_due = [report.next_due, next].into_iter().flatten().min();
+                let found = due.len();
                 let kept = self.select(cx, partition, due).await?;
+                report.filtered += (found - kept.len()) as u32;
                 let foreign_only = kept.is_empty() && page.more && ahead.is_empty();
                 items.extend(kept);
                 if items.len() > self.batch {
@@ -174,15 +176,20 @@ impl Pass {
         report: &mut Report,
     ) {
         match answer.map(|applied| applied.reply) {
-            Ok(Reply::Expired(Expired::Fired)) => report.processed += 1,
+            Ok(Reply::Expired(Expired::Fired)) => {
+                report.processed += 1;
+                self.note_lateness(cx, item);
+            }
             Ok(Reply::Expired(Expired::Stale)) => report.stale += 1,
             Ok(Reply::Expired(Expired::More)) => {
                 report.processed += 1;
                 report.more = true;
+                self.note_lateness(cx, item);
             }
             // A poison entry was removed.
             Ok(_) => {
                 tracing::warn!(scanner = self.scanner, %partition, entry = ?item.entry, "poison entry removed");
+                report.poison += 1;
                 report.errors += 1;
             }
             // No item's fault: the store or the loop could not take it.
@@ -195,6 +202,12 @@ impl Pass {
                 self.again_after(now, report);
                 self.track(cx, partition, item, &rejection).await;
             }
+        }
+    }
+
+    fn note_lateness(&self, cx: &ScanContext, item: &Item) {
+        if let Some(meter) = cx.shared.telemetry.scanner(self.scanner) {
+            meter.lateness.add_us(cx.shared.now().since(item.entry.at).saturating_mul(1_000));
         }
     }
 

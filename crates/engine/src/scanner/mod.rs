@@ -59,6 +59,10 @@ pub struct Report {
     pub processed: u32,
     /// Entries whose record no longer had the timer: a success that is no work.
     pub stale: u32,
+    /// Due items that the filter leaves to others.
+    pub filtered: u32,
+    /// Entries that named nothing and were removed; among the errors too.
+    pub poison: u32,
     pub errors: u32,
     /// When the next item is due.
     pub next_due: Option<Time>,

@@ -4,6 +4,7 @@
 use super::{Report, ScanContext, Scanner};
 use crate::engine::Shared;
 use crate::runtime::{self, BoxFuture};
+use crate::telemetry::meters::ScannerMeter;
 use futures_util::future::{self, Either};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -30,7 +31,7 @@ type Duty = (usize, PartitionId);
 
 /// A store call that has ended.
 enum Ended {
-    Scan(Duty, Option<Report>),
+    Scan { duty: Duty, began_us: u64, report: Option<Report> },
     Look(Vec<Timer>, Result<Vec<Page>, Error>),
 }
 
@@ -91,6 +92,7 @@ impl Runner {
         }
         self.take_hints();
         self.start_due();
+        self.tell_due();
         let sleep_ms = self.sleep_ms();
         let shared = self.shared.clone();
         let woken = async {
@@ -105,7 +107,7 @@ impl Runner {
         let ended = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
         let Some(Either::Left((Some(ended), _))) = ended else { return };
         match ended {
-            Ended::Scan(duty, report) => self.scanned(duty, report),
+            Ended::Scan { duty, began_us, report } => self.scanned(duty, began_us, report),
             Ended::Look(timers, found) => self.looked(&timers, found),
         }
     }
@@ -127,6 +129,9 @@ impl Runner {
             parts: None,
         };
         self.shared.counters.scanner_cycles.add(self.scanners.len() as u64);
+        for scanner in &self.scanners {
+            self.meter(scanner.name(), |meter| meter.cycles.add(1));
+        }
         let found = self.shared.store.scan(None, scan);
         self.looking = true;
         self.calls.push(Box::pin(async move { Ended::Look(timers, found.await) }));
@@ -185,22 +190,44 @@ impl Runner {
                 self.shared.hub.take_hint(*timer, duty.1);
             }
             self.shared.counters.scanner_wakes.add(1);
+            self.meter(scanner.name(), |meter| meter.wakes.add(1));
+            let began_us = self.shared.runtime.clock_us();
             let cx = ScanContext { shared: self.shared.clone() };
             self.calls.push(Box::pin(async move {
                 let scan = AssertUnwindSafe(async move { scanner.scan(cx, duty.1).await }).catch_unwind();
-                Ended::Scan(duty, scan.await.ok())
+                Ended::Scan { duty, began_us, report: scan.await.ok() }
             }));
         }
     }
 
-    fn scanned(&mut self, duty: Duty, report: Option<Report>) {
+    fn meter(&self, scanner: &str, tell: impl FnOnce(&ScannerMeter)) {
+        if let Some(meter) = self.shared.telemetry.scanner(scanner) {
+            tell(meter);
+        }
+    }
+
+    /// Tells each scanner's meter the earliest due time that is known.
+    fn tell_due(&self) {
+        let mut earliest = vec![None; self.scanners.len()];
+        for ((scanner, _), at) in &self.due {
+            let known: &mut Option<Time> = &mut earliest[*scanner];
+            *known = Some(known.map_or(*at, |known| known.min(*at)));
+        }
+        for (scanner, due) in self.scanners.iter().zip(earliest) {
+            self.meter(scanner.name(), |meter| meter.expects(due));
+        }
+    }
+
+    fn scanned(&mut self, duty: Duty, began_us: u64, report: Option<Report>) {
         self.running.remove(&duty);
+        let took_us = self.shared.runtime.clock_us().saturating_sub(began_us);
         let now = self.shared.now();
         let counters = &self.shared.counters;
         let name = self.scanners[duty.0].name();
         let next = match report {
             None => {
                 counters.scanner_restarts.add(1);
+                self.meter(name, |meter| meter.restarts.add(1));
                 tracing::error!(scanner = name, partition = %duty.1, "a scanner panicked; it starts again in 5 s");
                 Some(now + RESTART_PANIC_MS)
             }
@@ -208,6 +235,7 @@ impl Runner {
                 counters.scanner_processed.add(u64::from(report.processed));
                 counters.scanner_stale.add(u64::from(report.stale));
                 counters.scanner_errors.add(u64::from(report.errors));
+                self.meter(name, |meter| meter.passed(&report, took_us));
                 if report.processed > 0 || report.errors > 0 {
                     tracing::debug!(scanner = name, partition = %duty.1, ?report, "scanned");
                 }

@@ -14,5 +14,6 @@ mod reads;
 mod refusals;
 mod scanners;
 mod steps;
+mod telemetry;
 mod timers;
 mod workers;

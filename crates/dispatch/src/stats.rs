@@ -1,0 +1,116 @@
+//! What is going on in a namespace: what this node has seen of it lately, and how much of it there is.
+
+use crate::rejection::problem;
+use crate::{Acting, Answer};
+use std::collections::BTreeMap;
+use weft_api::node as wire;
+use weft_api::{Problem, Reply};
+use weft_core::Time;
+use weft_core::record::execution::PublicState;
+use weft_core::text::Text;
+use weft_engine::telemetry::{Activity, Failure, LaneRates, Latency, Window};
+use weft_engine::{Depth, Depths, Running};
+
+/// Active executions that are named.
+const SLOWEST_MAX: usize = 20;
+
+impl Acting<'_> {
+    pub async fn stats(&self) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let (now, started_at) = (self.engine.now(), self.engine.started_at());
+        let depths = client.depths().await.map_err(problem)?;
+        let Activity { windows, lanes, failures } = client.activity();
+        let asking = client.worker_lanes();
+        let stats = wire::Stats {
+            at: now.ms(),
+            node: self.engine.node().to_string(),
+            uptime_ms: now.since(started_at),
+            windows: windows.iter().map(window).collect(),
+            lanes: lane_stats(&depths, &lanes, &asking, now),
+            workers: wire::WorkerCounts { active: asking.len() as u32, ..wire::WorkerCounts::default() },
+            slowest: depths.running.iter().take(SLOWEST_MAX).map(|one| running(one, now)).collect(),
+            errors: failures.iter().map(failure).collect(),
+        };
+        Ok(Reply::GetStats(stats).into())
+    }
+}
+
+/// Every lane that has work, had some in the last minute, or is asked for.
+fn lane_stats(
+    depths: &Depths,
+    rates: &BTreeMap<Text, LaneRates>,
+    asking: &[(Text, Vec<Text>)],
+    now: Time,
+) -> Vec<wire::LaneStats> {
+    let asked = asking.iter().flat_map(|(_, lanes)| lanes);
+    let names: std::collections::BTreeSet<&Text> = depths.lanes.keys().chain(rates.keys()).chain(asked).collect();
+    let stats = names.into_iter().map(|name| {
+        let depth = depths.lanes.get(name).cloned().unwrap_or_default();
+        let rates = rates.get(name).copied().unwrap_or_default();
+        let in_state = |states: &[PublicState]| states.iter().filter_map(|state| depth.states.get(state)).sum();
+        wire::LaneStats {
+            lane: name.to_string(),
+            waiting: in_state(&[PublicState::Waiting]),
+            active: in_state(&[PublicState::Active]),
+            delayed: in_state(&[PublicState::Delayed]),
+            blocked: in_state(&[
+                PublicState::Held,
+                PublicState::WaitingChildren,
+                PublicState::RateLimited,
+                PublicState::Suspended,
+            ]),
+            oldest_ms: oldest_ms(&depth, now),
+            submitted_per_s: rates.submitted_per_s,
+            completed_per_s: rates.completed_per_s,
+            failed_per_s: rates.failed_per_s,
+            workers: asking.iter().filter(|(_, lanes)| lanes.contains(name)).count() as u32,
+        }
+    });
+    stats.collect()
+}
+
+fn oldest_ms(depth: &Depth, now: Time) -> Option<u64> {
+    depth.oldest.map(|since| now.since(since))
+}
+
+fn window(window: &Window) -> wire::Window {
+    wire::Window {
+        minutes: window.minutes,
+        submitted_per_s: window.submitted_per_s,
+        claimed_per_s: window.claimed_per_s,
+        completed_per_s: window.completed_per_s,
+        failed_per_s: window.failed_per_s,
+        retried_per_s: window.retried_per_s,
+        queue_wait: latency(window.queue_wait),
+        run: latency(window.run),
+        end_to_end: latency(window.end_to_end),
+    }
+}
+
+fn latency(latency: Latency) -> wire::Latency {
+    let Latency { count, p50_ms, p95_ms, p99_ms } = latency;
+    wire::Latency { count, p50_ms, p95_ms, p99_ms }
+}
+
+fn running(running: &Running, now: Time) -> wire::Running {
+    wire::Running {
+        execution: running.execution.to_string(),
+        kind: running.kind.to_string(),
+        lane: running.lane.to_string(),
+        instance: running.instance.to_string(),
+        attempt: running.attempt,
+        running_ms: now.since(running.since),
+    }
+}
+
+fn failure(failure: &Failure) -> wire::RecentFailure {
+    wire::RecentFailure {
+        execution: failure.execution.to_string(),
+        kind: failure.kind.to_string(),
+        lane: failure.lane.to_string(),
+        attempt: failure.attempt,
+        category: failure.category.to_string(),
+        message: failure.message.to_string(),
+        at: failure.at.ms(),
+    }
+}

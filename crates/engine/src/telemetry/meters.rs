@@ -1,0 +1,212 @@
+//! What is counted where it happens, on atomics: claims, renewals, commits, calls to the store, scanners.
+
+use super::histogram::{Shared, Sizes};
+use crate::request::ClaimReply;
+use crate::scanner::Report;
+use crate::stats::Counter;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use weft_core::Time;
+use weft_core::error::Rejection;
+use weft_core::record::execution::PublicState;
+use weft_core::text::Text;
+use weft_store::Outcome;
+
+#[derive(Default)]
+pub struct Claims {
+    pub work: Shared,
+    pub empty: Shared,
+    pub draining: Shared,
+    pub refused: Shared,
+    waiting: AtomicU64,
+}
+
+impl Claims {
+    pub fn answered(&self, answer: &Result<ClaimReply, Rejection>, us: u64) {
+        let meter = match answer {
+            Ok(reply) if !reply.executions.is_empty() => &self.work,
+            Ok(reply) if reply.draining => &self.draining,
+            Ok(_) => &self.empty,
+            Err(_) => &self.refused,
+        };
+        meter.add_us(us);
+    }
+
+    pub fn by_result(&self) -> [(&'static str, &Shared); 4] {
+        [("work", &self.work), ("empty", &self.empty), ("draining", &self.draining), ("refused", &self.refused)]
+    }
+
+    /// Counts a call as waiting until it is answered or its caller goes away.
+    pub fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    pub fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+pub struct Waiting<'a>(&'a AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+pub struct Renewals {
+    pub renewed: Counter,
+    /// The lease was gone, or the call was wrong.
+    pub refused: Counter,
+    /// The node or the store could not take it.
+    pub failed: Counter,
+}
+
+impl Renewals {
+    pub fn answered<T>(&self, answer: &Result<T, Rejection>) {
+        let counter = match answer {
+            Ok(_) => &self.renewed,
+            Err(Rejection::Busy { .. } | Rejection::Unavailable { .. }) => &self.failed,
+            Err(_) => &self.refused,
+        };
+        counter.add(1);
+    }
+}
+
+#[derive(Default)]
+pub struct Commits {
+    pub applied: Counter,
+    pub conflict: Counter,
+    pub lost: Counter,
+    pub not_applied: Counter,
+    pub unknown: Counter,
+    pub seconds: Shared,
+    pub commands: Sizes,
+}
+
+impl Commits {
+    pub fn answered(&self, outcome: &Outcome) {
+        let counter = match outcome {
+            Outcome::Applied { .. } => &self.applied,
+            Outcome::Conflict { .. } => &self.conflict,
+            Outcome::Lost { .. } => &self.lost,
+            Outcome::NotApplied { .. } => &self.not_applied,
+            Outcome::Unknown { .. } => &self.unknown,
+        };
+        counter.add(1);
+    }
+
+    pub fn by_result(&self) -> [(&'static str, &Counter); 5] {
+        [
+            ("applied", &self.applied),
+            ("conflict", &self.conflict),
+            ("lost", &self.lost),
+            ("not_applied", &self.not_applied),
+            ("unknown", &self.unknown),
+        ]
+    }
+}
+
+/// One verb of the store.
+#[derive(Default)]
+pub struct StoreMeter {
+    pub ok: Counter,
+    pub error: Counter,
+    pub seconds: Shared,
+}
+
+impl StoreMeter {
+    pub fn answered(&self, ok: bool, us: u64) {
+        if ok { self.ok.add(1) } else { self.error.add(1) }
+        self.seconds.add_us(us);
+    }
+}
+
+#[derive(Default)]
+pub struct StoreMeters {
+    pub read: StoreMeter,
+    pub scan: StoreMeter,
+    pub commit: StoreMeter,
+    pub resolve: StoreMeter,
+    pub now: StoreMeter,
+    pub bytes_read: Counter,
+    pub resolved_applied: Counter,
+    pub resolved_not_applied: Counter,
+}
+
+impl StoreMeters {
+    pub fn by_call(&self) -> [(&'static str, &StoreMeter); 5] {
+        [
+            ("commit", &self.commit),
+            ("now", &self.now),
+            ("read", &self.read),
+            ("resolve", &self.resolve),
+            ("scan", &self.scan),
+        ]
+    }
+}
+
+#[derive(Default)]
+pub struct ScannerMeter {
+    pub cycles: Counter,
+    pub wakes: Counter,
+    pub restarts: Counter,
+    pub processed: Counter,
+    pub stale: Counter,
+    pub filtered: Counter,
+    pub error: Counter,
+    pub poison: Counter,
+    pub seconds: Shared,
+    pub lateness: Shared,
+    /// The earliest due time that is known and not handled, in store time; zero if none is.
+    oldest_due: AtomicU64,
+}
+
+impl ScannerMeter {
+    /// A pass over one partition has ended.
+    pub fn passed(&self, report: &Report, took_us: u64) {
+        self.seconds.add_us(took_us);
+        for (counter, by) in [
+            (&self.processed, report.processed),
+            (&self.stale, report.stale),
+            (&self.filtered, report.filtered),
+            (&self.error, report.errors - report.poison),
+            (&self.poison, report.poison),
+        ] {
+            counter.add(u64::from(by));
+        }
+    }
+
+    pub fn expects(&self, due: Option<Time>) {
+        self.oldest_due.store(due.map_or(0, Time::ms), Ordering::Relaxed);
+    }
+
+    pub fn lag_ms(&self, now: Time) -> u64 {
+        match self.oldest_due.load(Ordering::Relaxed) {
+            0 => 0,
+            due => now.since(Time::from_ms(due)),
+        }
+    }
+
+    pub fn by_result(&self) -> [(&'static str, &Counter); 5] {
+        [
+            ("processed", &self.processed),
+            ("stale", &self.stale),
+            ("filtered", &self.filtered),
+            ("error", &self.error),
+            ("poison", &self.poison),
+        ]
+    }
+}
+
+/// What a survey of the store found, kept until the next.
+#[derive(Default)]
+pub struct Gauges {
+    /// When the last survey began, on the node's clock.
+    pub asked_at: Option<Time>,
+    pub executions: BTreeMap<(Text, PublicState), u64>,
+    pub oldest_ms: BTreeMap<Text, u64>,
+    pub parked: BTreeMap<Text, u64>,
+}
