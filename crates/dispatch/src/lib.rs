@@ -206,10 +206,6 @@ impl Acting<'_> {
     }
 }
 
-fn not_ready() -> Problem {
-    Problem::new(Code::NotReady, "this node does not do that").retry_after(1_000)
-}
-
 fn execution_id(text: &str) -> Result<ExecutionId, Problem> {
     text.parse().map_err(|_| {
         let rejection = weft_core::error::Rejection::InvalidId { expected: "x" };

@@ -77,9 +77,9 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::DeadlineInPast
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
+        | Rejection::WorkerNotFound
         | Rejection::KeyNotFound
         | Rejection::NameTaken
-        | Rejection::WorkerNotFound
         | Rejection::InvalidCursor
         | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }

@@ -1,6 +1,23 @@
 //! Clients and workers of Weft. A client submits executions and reads them; a worker claims them and runs a handler for
 //! each. Both make the same typed calls, to a server over HTTP or, with the feature `embedded`, to an engine in this
 //! process. Knows the wire types and no rules.
+//!
+//! ```no_run
+//! use weft_sdk::{Client, Failure, Json, Worker};
+//!
+//! async fn greet(Json(name): Json<String>) -> Result<Json<String>, Failure> {
+//!     Ok(Json(format!("hello, {name}")))
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let weft = Client::connect("http://127.0.0.1:7700").build().await?;
+//!     tokio::spawn(Worker::new(weft.clone()).handle("greet", greet).run());
+//!     let run = weft.submit("greet", "world").await?;
+//!     assert_eq!(run.result::<String>().await?, "hello, world");
+//!     Ok(())
+//! }
+//! ```
 
 pub mod error;
 mod world;

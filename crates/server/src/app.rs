@@ -118,8 +118,8 @@ impl App {
         Self {
             shared: Arc::new(Shared {
                 metrics: Metrics::new(&engine),
-                current: RwLock::new((options.rates, Arc::new(options.cors_origins.clone()))),
                 dispatch: Dispatch::new(engine).with_macs(macs),
+                current: RwLock::new((options.rates, Arc::new(options.cors_origins.clone()))),
                 options,
                 keyring,
                 buckets: Buckets::new(NAMES_MAX),

@@ -6,36 +6,27 @@ mod server;
 mod store;
 
 use crate::End;
+use crate::remote;
 use crate::store::StoreArg;
 use crate::terminal::{self, Colour, Table};
 use anyhow::Result;
 use serde::Serialize;
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_store::{Finding, Severity};
 
 /// Look at a store, or at a server, and tell what is wrong with it
 #[derive(clap::Args)]
-#[command(before_help = "example: weft doctor")]
+#[command(before_help = "example: weft doctor", after_help = "With --url it looks at a server instead of a store.")]
 pub struct Args {
     #[command(flatten)]
     store: StoreArg,
-
-    /// Look at this server instead of a store; `WEFT_KEY` or `WEFT_KEY_FILE` is the key to show to it
-    #[arg(long, value_name = "URL", conflicts_with = "store")]
-    url: Option<String>,
-
-    /// File that holds the key
-    #[arg(long, value_name = "FILE", requires = "url")]
-    key_file: Option<PathBuf>,
 
     /// Look at every execution in the store too
     #[arg(long, conflicts_with = "url")]
     deep: bool,
 
-    /// One JSON object on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: remote::Options,
 }
 
 /// A clock that is further off is told.
@@ -58,13 +49,11 @@ struct Shown {
     advice: String,
 }
 
-pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let (place, findings) = match &args.url {
-        Some(url) => {
-            let findings = crate::store::runtime()?.block_on(server::look(url, args.key_file.as_deref()))?;
-            (url.clone(), findings)
-        }
-        None => {
+pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
+    let options = args.options.or(before);
+    let (place, findings) = match options.names_server() {
+        true => (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?),
+        false => {
             let address = args.store.address()?;
             let mut findings = configuration::look();
             findings.extend(crate::store::runtime()?.block_on(store::look(&address, args.deep)));
@@ -73,7 +62,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     };
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
-    if args.json {
+    if options.is_json() {
         let findings = findings.into_iter().map(Shown::from).collect();
         let report = Report { store: place, problems, warnings, findings };
         terminal::put(&serde_json::to_string(&report)?)?;

@@ -1,10 +1,8 @@
 //! A server, as a caller sees it.
 
-use crate::fault::{Code, Fault};
-use crate::worker::server::find_key;
+use crate::remote;
 use anyhow::Result;
 use std::collections::BTreeSet;
-use std::path::Path;
 use weft_sdk::{Args, Client, Error, Operation, op};
 use weft_store::Finding;
 
@@ -14,23 +12,10 @@ const BOOTSTRAP: &str = "bootstrap";
 const KEYS_MAX: u32 = 1_000;
 
 /// What a call is refused with if the key does not reach so far is no finding about the server.
-pub async fn look(url: &str, key_file: Option<&Path>) -> Result<Vec<Finding>> {
-    let mut connect = Client::connect(url);
-    if let Some(key) = find_key(key_file)? {
-        connect = connect.key(key);
-    }
-    let client = connect.build().await.map_err(|error| Fault::usage(error.to_string()))?;
-    let version = match client.call::<op::GetVersion>(Args::default()).await {
-        Ok(version) => version,
-        Err(error @ Error::Transport { .. }) => {
-            return Err(Fault::error(Code::Unreachable, format!("could not reach {url}: {error}")));
-        }
-        Err(Error::Rejected(problem)) if matches!(problem.status, 401 | 403) => {
-            let text = format!("{url} does not take the key: {}; set `WEFT_KEY`", problem.detail);
-            return Err(Fault::error(Code::NotAllowed, text));
-        }
-        Err(error) => anyhow::bail!("{url} does not answer as a server of Weft: {error}"),
-    };
+pub async fn look(options: &remote::Options) -> Result<Vec<Finding>> {
+    let client = options.client().await?;
+    let version = client.call::<op::GetVersion>(Args::default()).await;
+    let version = version.map_err(|error| remote::fault("look at the server", error))?;
     let mut findings = vec![versions(&version.version, &version.store)];
     findings.extend(durability(&client).await);
     findings.extend(clock(&client).await);

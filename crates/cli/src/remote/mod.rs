@@ -13,7 +13,7 @@ pub use input::{read_input, read_stdin};
 pub use name::names;
 pub use options::{Options, With, duration};
 pub use page::{Filter, moment, walk};
-pub use problem::told;
+pub use problem::{fault, told};
 pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm};
 pub use wait::until_done;
 

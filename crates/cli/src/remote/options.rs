@@ -59,8 +59,17 @@ impl Options {
         *self == Self::default()
     }
 
+    /// Whether a server is named on the command line.
+    pub fn names_server(&self) -> bool {
+        self.url.is_some()
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json || self.jsonl
+    }
+
     /// These options where they are given, else those of `other`.
-    fn or(self, other: Self) -> Self {
+    pub fn or(self, other: Self) -> Self {
         let named_key = self.key.is_some() || self.key_file.is_some();
         Self {
             url: self.url.or(other.url),
@@ -102,19 +111,33 @@ impl Options {
         Ok(Some(text.trim().to_owned()))
     }
 
-    /// Connects. With `inside` calls are made in a namespace, otherwise they are about the deployment as a whole.
-    async fn connect(self, colour: Colour, inside: bool) -> Result<Remote> {
-        let form = self.form()?;
-        let url = self.url.clone().or_else(|| variable("WEFT_URL")).unwrap_or_else(|| URL.to_owned());
-        let mut builder = weft_sdk::Client::connect(&url).timeout(self.timeout.unwrap_or(TIMEOUT));
+    /// Where the server is.
+    pub fn find_url(&self) -> String {
+        self.url.clone().or_else(|| variable("WEFT_URL")).unwrap_or_else(|| URL.to_owned())
+    }
+
+    /// A client for what runs on; nothing is sent yet.
+    pub async fn client(&self) -> Result<weft_sdk::Client> {
+        let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
+        self.client_in(namespace.as_deref()).await
+    }
+
+    async fn client_in(&self, namespace: Option<&str>) -> Result<weft_sdk::Client> {
+        let mut builder = weft_sdk::Client::connect(self.find_url()).timeout(self.timeout.unwrap_or(TIMEOUT));
         if let Some(key) = self.find_key()? {
             builder = builder.key(key);
         }
-        let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
-        if let Some(namespace) = namespace.as_ref().filter(|_| inside) {
+        if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
         }
-        let client = builder.build().await.map_err(|error| super::problem::fault("connect", error))?;
+        builder.build().await.map_err(|error| super::problem::fault("connect", error))
+    }
+
+    /// Connects. With `inside` calls are made in a namespace, otherwise they are about the deployment as a whole.
+    async fn connect(self, colour: Colour, inside: bool) -> Result<Remote> {
+        let form = self.form()?;
+        let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
+        let client = self.client_in(namespace.as_deref().filter(|_| inside)).await?;
         Ok(Remote {
             client,
             namespace,

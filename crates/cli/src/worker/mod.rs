@@ -1,20 +1,18 @@
 //! `weft worker --exec`: any program as a worker. Claims, leases and outcomes are the client library's, processes are
 //! those of `weft-exec`; here they meet.
 
-pub mod server;
 mod task;
 
-use crate::fault::{Code, Fault};
 use crate::node::Stop;
+use crate::remote::{self, duration};
 use crate::terminal::{self, Colour};
 use crate::{End, log, settings, store};
 use anyhow::Result;
-use server::Server;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_exec::{Program, this_binary};
-use weft_sdk::{Class, Ctx, Error, Raw, Worker};
+use weft_sdk::{Ctx, Raw, Worker};
 
 /// The first argument of the process that a worker starts for each of its tasks.
 pub const SUPERVISE: &str = "exec-supervisor";
@@ -86,15 +84,16 @@ pub struct Args {
     pool: String,
 
     #[command(flatten)]
-    server: Server,
+    options: remote::Options,
 }
 
-pub fn run(args: Args, colour: Colour) -> Result<End> {
+pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
+    let options = args.options.clone().or(before);
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime()?.block_on(async {
         let _guard = log::start(&settings)?;
         let stop = Stop::listen()?;
-        let (client, url) = args.server.connect().await?;
+        let (client, url) = (options.client().await?, options.find_url());
         let mut worker = Worker::new(client)
             .pool(&args.pool)
             .concurrency(args.concurrency.into())
@@ -119,7 +118,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         let what = colour.err.bold(&args.kind.join(", "));
         terminal::say(&format!("takes {what} from {url}, {} at a time; Ctrl-C stops it", args.concurrency));
         let ended = worker.run_until(stop.begun()).await;
-        ended.map(|()| End::Done).map_err(|error| refused(&url, &error))
+        ended.map(|()| End::Done).map_err(|error| remote::fault("go on working", error))
     })
 }
 
@@ -131,25 +130,6 @@ fn program(args: &Args) -> Program {
         input_as_file: args.input_file,
         ..Program::shell(&args.exec, this_binary(SUPERVISE))
     }
-}
-
-/// Why a worker cannot go on, with the exit code that belongs to it.
-fn refused(url: &str, error: &Error) -> anyhow::Error {
-    let code = match error {
-        Error::Config(_) => Code::Usage,
-        Error::Transport { .. } => Code::Unreachable,
-        Error::Rejected(problem) if matches!(problem.status, 401 | 403) => Code::NotAllowed,
-        Error::Rejected(problem) if problem.class == Class::Fix => Code::Usage,
-        Error::Rejected(_) | Error::Decode { .. } => {
-            return anyhow::anyhow!("the worker cannot go on at {url}: {error}");
-        }
-    };
-    Fault::error(code, format!("the worker cannot go on at {url}: {error}"))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    weft_config::duration::parse(text)
-        .ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`".to_owned())
 }
 
 fn size(text: &str) -> Result<usize, String> {

@@ -11,6 +11,7 @@ mod http;
 mod kill;
 mod places;
 mod process;
+mod remote;
 mod serve;
 mod sim;
 mod stores;

@@ -13,7 +13,7 @@ pub(crate) use submit::ms;
 use crate::Error;
 use crate::keyed;
 use crate::layer::Retry;
-use crate::transport::{Origin, Transport};
+use crate::transport::{Notices, Origin, Transport};
 use crate::world::World;
 use std::fmt;
 use std::sync::Arc;
@@ -113,6 +113,11 @@ impl Client {
 
     pub(crate) fn world(&self) -> &World {
         &self.retry.world
+    }
+
+    /// Notices for a worker process, if what carries out the calls has any.
+    pub(crate) async fn notices(&self, instance: &str) -> Result<Option<Notices>, Error> {
+        self.origin.notices(instance).await
     }
 
     /// The address of the server, if there is one.

@@ -42,7 +42,7 @@ impl Running {
     }
 
     pub fn claim(&mut self, now: Instant) {
-        if self.claiming.flight.is_some() || self.drain.is_some() || !self.is_registered() {
+        if self.claiming.flight.is_some() || self.drain.is_some() || !self.registration.is_known() {
             return;
         }
         if self.claiming.after.is_some_and(|after| after > now) {
@@ -148,7 +148,7 @@ impl Running {
         }
     }
 
-    fn noticed(&mut self, notice: Notice) -> Result<(), Error> {
+    pub fn noticed(&mut self, notice: Notice) -> Result<(), Error> {
         match notice {
             Notice::Cancelled { execution, epoch } => {
                 if let Some(slot) = self.find(&execution, epoch) {

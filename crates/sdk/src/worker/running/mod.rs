@@ -5,6 +5,7 @@ mod claim;
 mod control;
 mod drain;
 mod held;
+mod listen;
 mod registry;
 mod renew;
 mod settings;
@@ -25,6 +26,7 @@ use crate::{Client, Error};
 use claim::Claiming;
 use futures_util::FutureExt;
 use held::{Held, Phase};
+use listen::Listening;
 use registry::Registration;
 use renew::Renewing;
 use settle::{Settling, Unsent};
@@ -81,6 +83,7 @@ pub(crate) struct Running {
     settling: Settling,
     renewing: Renewing,
     registration: Registration,
+    listening: Listening,
     /// Nothing that a clock decides happens before
     check_at: Option<Instant>,
     drain: Option<drain::Drain>,
@@ -120,6 +123,7 @@ impl Running {
             settling: Settling::default(),
             renewing: Renewing::default(),
             registration: Registration::default(),
+            listening: Listening::default(),
             check_at: None,
             drain: None,
             settings,
@@ -154,6 +158,7 @@ impl Running {
             self.settle(now);
             self.renew(now);
             self.beat(now);
+            self.listen(now);
             if self.is_drained() {
                 return Ok(());
             }
@@ -175,6 +180,7 @@ impl Running {
                 reply = flown(&mut self.renewing.flight) => self.renewed(reply)?,
                 reply = flown(&mut self.registration.joining) => self.registered(reply)?,
                 reply = flown(&mut self.registration.beating) => self.beaten(reply)?,
+                heard = self.listening.heard() => self.heard(heard)?,
                 _ = &mut signal, if !stopped => {
                     stopped = true;
                     self.begin_drain("shutdown");
@@ -188,7 +194,7 @@ impl Running {
     /// When the loop has something to do although nothing has happened.
     fn wake_at(&self) -> Option<Instant> {
         let own = [self.claiming.after, self.settling.after, self.renewing.at, self.check_at];
-        own.into_iter().chain([self.registration.wake_at(), self.drain_at()]).flatten().min()
+        own.into_iter().chain([self.registration.wake_at(), self.listening.after, self.drain_at()]).flatten().min()
     }
 
     /// Looks again at `at` for what a clock decides.

@@ -27,17 +27,17 @@ pub struct Registration {
 }
 
 impl Registration {
+    /// The server knows this worker, or has no registry.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
     pub fn wake_at(&self) -> Option<Instant> {
         self.at
     }
 }
 
 impl Running {
-    /// A claim may be made: the server knows this worker, or has no registry.
-    pub fn is_registered(&self) -> bool {
-        self.registration.known
-    }
-
     pub fn join_again(&mut self) {
         self.registration.known = false;
         self.registration.session = None;
