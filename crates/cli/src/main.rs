@@ -14,6 +14,8 @@ mod log;
 mod migrate;
 mod node;
 mod nodes;
+#[cfg(feature = "otel")]
+mod otel;
 mod registry;
 mod serve;
 mod settings;

@@ -33,6 +33,7 @@ mod pages;
 mod reply;
 mod routes;
 pub mod tls;
+pub mod trace;
 mod waiting;
 
 pub use app::{App, Auth, Options, Rates};
@@ -41,4 +42,5 @@ pub use bucket::Rate;
 pub use cors::{BadOrigin, Origins};
 pub use docs::document_text;
 pub use listen::{ListenError, Listener, Stopped};
+pub use metrics::{FAMILIES as METRICS, page as metrics_page};
 pub use routes::{metrics_router, router};
