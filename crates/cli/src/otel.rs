@@ -77,14 +77,22 @@ pub fn start(settings: &Settings) -> Result<(Option<Layer>, Guard)> {
 /// Sends one request at a time on a connection of its own. It is called by the thread that gathers spans, which runs no
 /// tasks: so it has a runtime of its own.
 struct Client {
-    runtime: Runtime,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
     trust: Arc<weft_tls::Trust>,
 }
 
 impl Client {
     fn new() -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { runtime, trust: Arc::new(weft_tls::Trust::system()) })
+        Ok(Self { runtime: Some(runtime), trust: Arc::new(weft_tls::Trust::system()) })
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It may be dropped where nothing may block.
+        self.runtime.take().map(Runtime::shutdown_background);
     }
 }
 
@@ -103,8 +111,8 @@ impl HttpClient for Client {
         Self: 'b,
     {
         Box::pin(async move {
-            let sent = async { tokio::time::timeout(TIMEOUT, send(&self.trust, request)).await };
-            self.runtime.block_on(sent)?
+            let runtime = self.runtime.as_ref().ok_or("the client is gone")?;
+            runtime.block_on(async { tokio::time::timeout(TIMEOUT, send(&self.trust, request)).await })?
         })
     }
 }

@@ -5,7 +5,8 @@ mod trace;
 
 use serde_json::{Value, json};
 use std::sync::Arc;
-use weft_api::{Call, Problem, Wire};
+use weft_api::operation::Wire;
+use weft_api::{Call, Problem};
 use weft_core::Time;
 use weft_dispatch::{Around, Caller, Dispatch};
 use weft_engine::{Config, Engine};
