@@ -77,7 +77,7 @@ fn an_application_that_embeds_the_engine_packs_an_order_once() {
     };
     let (app, caller) = start();
     let order = json!({"number": 17, "items": 3});
-    let take = |caller: &Caller| String::from_utf8(caller.call("POST", "/orders", Some(&order)).body).unwrap();
+    let take = |caller: &Caller| String::from_utf8(caller.call("POST", "/orders", Some(&order)).bytes).unwrap();
     let id = take(&caller);
     assert_eq!(take(&caller), id, "the same order is the same execution");
     let deadline = std::time::Instant::now() + PATIENCE;
