@@ -44,7 +44,7 @@ fn api_57_the_document_is_openapi() {
 
 #[test]
 fn api_57_a_fuzzer_finds_no_answer_that_the_document_does_not_have() {
-    let dev = Dev::memory();
+    let dev = Dev::in_memory();
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report.ndjson");
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/fuzz_hooks.py");
