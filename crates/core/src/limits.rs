@@ -119,6 +119,8 @@ pub const WORKER_TTL_MS_DEFAULT: u64 = 60_000;
 pub const WORKER_KEEP_MS: u64 = 3_600_000;
 /// How often the leases of one that drains are looked at.
 pub const WORKER_LOOK_MS: u64 = 2_000;
+/// The same while some are to be ended that were too many for one go.
+pub const WORKER_GO_ON_MS: u64 = 100;
 /// Until then every node knows that a session has ended, and no more leases are taken in its name.
 pub const WORKER_LAG_MS: u64 = 10_000;
 /// A lease of this age that its worker does not list was forgotten, and is not one that is on its way.

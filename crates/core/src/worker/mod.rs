@@ -15,7 +15,7 @@ pub(crate) mod undrain;
 use crate::command::{Principal, WorkerEnd, WorkerName};
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
-use crate::limits::WORKER_MAX;
+use crate::limits::{WORKER_LOOK_MS, WORKER_MAX};
 use crate::record::worker::{Body, Owed, State};
 use crate::record::{Record, Worker};
 use crate::reply::Reply;
@@ -73,10 +73,11 @@ fn is_stale(body: &Body, now: Time) -> bool {
     matches!(body.state, State::Dead { .. }) || now.since(body.last_seen_at) >= body.seen_every_ms()
 }
 
-/// Leases of sessions before `before` are to be ended, from now on.
+/// Leases of sessions before `before` are to be ended. Whoever called does so at once; should its node die, they are
+/// looked at a little later.
 fn owe(body: &mut Body, end: WorkerEnd, before: u64, now: Time) {
     body.owed = Some(Owed { end, before, since: now });
-    body.look_at = Some(now);
+    body.look_at = Some(now + WORKER_LOOK_MS);
 }
 
 /// Leases are looked at as long as some are owed an end, or it drains, and no longer.

@@ -27,6 +27,7 @@ pub(crate) fn reap(tx: &mut Tx<'_>, mut worker: Worker, by: &Text) -> Expired {
         State::Draining(_) if worker.body.silent_at() > now => {
             let before = worker.body.session + 1;
             owe(&mut worker.body, WorkerEnd::Drained, before, now);
+            worker.body.look_at = Some(now);
         }
         state @ (State::Active | State::Draining(_)) => {
             let drain = state.drain().cloned();

@@ -3,7 +3,7 @@
 use super::{emit, put};
 use crate::command::{Principal, SettleWorker};
 use crate::event::Fact;
-use crate::limits::{WORKER_LAG_MS, WORKER_LOOK_MS};
+use crate::limits::{WORKER_GO_ON_MS, WORKER_LAG_MS, WORKER_LOOK_MS};
 use crate::record::Record;
 use crate::record::worker::{Body, State};
 use crate::reply::Reply;
@@ -38,7 +38,7 @@ pub fn settle(tx: &mut Tx<'_>, who: &Principal, cmd: &SettleWorker) -> Result<Re
     }
     let body = &mut worker.body;
     let looks = body.owed.is_some() || matches!(body.state, State::Draining(_));
-    let next = if cmd.owed_left { now } else { now + WORKER_LOOK_MS };
+    let next = now + if cmd.owed_left { WORKER_GO_ON_MS } else { WORKER_LOOK_MS };
     body.look_at = looks.then_some(next);
     Ok(put(tx, *worker))
 }

@@ -304,7 +304,8 @@ async fn sd_48_the_list_has_every_process_and_filters_are_exact() {
     assert_eq!(names(WorkerFilter { lane: Some("lane0".into()), ..all() }).await, "w0 w3 w35 w6");
     assert_eq!(names(WorkerFilter { capability: Some("gpu".into()), ..all() }).await, "w3");
     assert_eq!(names(WorkerFilter { kind: Some("mail".into()), ..all() }).await, "w0 w1 w2 w35 w4 w5 w6");
-    assert_eq!(names(WorkerFilter { state: Some("draining".into()), ..all() }).await, "w6");
+    linger(10).await;
+    assert_eq!(names(WorkerFilter { state: Some("drained".into()), ..all() }).await, "w6", "it held nothing");
     let mut walked = Vec::new();
     let mut cursor = None;
     loop {
@@ -436,7 +437,7 @@ async fn ex_75_explain_counts_registered_workers() {
 async fn ex_10_the_registry_asks_for_scopes() {
     let kit = open().await;
     start(&kit.client, "a").await;
-    let with = |scopes| kit.engine.client_as(Principal { namespace: "shop".into(), name: "eve".into(), scopes });
+    let with = |scopes| kit.engine.client_as(Principal { scopes, ..Principal::all("shop", "eve") });
     let submitter = with(Scopes::SUBMIT);
     let refused = submitter.register(Registration::new("mailer", "mailer-2", "a")).await;
     assert_eq!(refused.unwrap_err().code(), "forbidden");
