@@ -45,4 +45,5 @@ pub use docs::document_text;
 pub use forwarded::Proxies;
 pub use kept::Bootstrap;
 pub use listen::{ListenError, Listener, Stopped};
+pub use metrics::{FAMILIES as METRICS, page as metrics_page};
 pub use routes::{metrics_router, router};
