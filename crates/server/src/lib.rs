@@ -35,6 +35,7 @@ mod pages;
 mod reply;
 mod routes;
 pub mod tls;
+pub mod trace;
 mod waiting;
 
 pub use app::{App, Auth, Options, Rates};
