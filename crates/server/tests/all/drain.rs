@@ -47,8 +47,7 @@ async fn api_54_a_server_that_stops_loses_no_answer_and_lets_waiting_claims_go()
             })
         })
         .collect();
-    let text = || server.app.metrics_text();
-    until("all claims wait", || text().contains("weft_claims_waiting 20\n")).await;
+    until("all claims wait", || server.level("weft_claims_waiting") == 20).await;
     until("work comes in", || made.load(Ordering::Relaxed) > 100).await;
     assert_eq!(server.stop().await, Stopped::Clean);
     for wait in waits {
@@ -71,7 +70,7 @@ async fn api_54_while_it_stops_a_node_says_so() {
     let (mut busy, mut http) = (server.http().await, server.http().await);
     // A call that is on its way keeps the server from being gone at once.
     let last = tokio::spawn(async move { busy.post("/v1/executions", json!({ "kind": "mail" })).await });
-    until("it is on its way", || server.app.metrics_text().contains("weft_http_in_flight 1\n")).await;
+    until("it is on its way", || server.level("weft_http_in_flight") == 1).await;
     server.begin_stop();
     let began = std::time::Instant::now();
     loop {

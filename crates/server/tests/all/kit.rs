@@ -163,6 +163,13 @@ impl Server {
         http
     }
 
+    /// A gauge without labels, as it stands now.
+    pub fn level(&self, name: &str) -> u64 {
+        let text = self.app.metrics_text();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.expect("it is measured").parse::<f64>().expect("a gauge is a number") as u64
+    }
+
     /// Begins to stop, without waiting for it.
     pub fn begin_stop(&mut self) {
         if let Some(stop) = self.stop.take() {

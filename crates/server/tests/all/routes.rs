@@ -49,6 +49,9 @@ const LETTERS: &[(&str, &str)] = &[
     ("record_steps", "w"),
     ("read_steps", "w"),
     ("spawn_children", "w"),
+    ("start_bulk", "o"),
+    ("get_bulk", "o"),
+    ("stop_bulk", "o"),
     ("register_worker", "w"),
     ("heartbeat", "w"),
     ("deregister_worker", "w"),
@@ -108,6 +111,7 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
         "tag_held" => with(json!({ "set": { "a": "b" } })),
         "record_steps" => with(json!({ "steps": [{ "name": "a", "value": { "json": 1 } }] })),
         "spawn_children" => with(json!({ "items": [mail] })),
+        "start_bulk" => json!({ "filter": { "lane": "empty" }, "verb": "cancel" }),
         "register_worker" => json!({ "worker": "a", "instance": "b", "boot_id": "c" }),
         "drain_workers" | "undrain_workers" => json!({ "instance": "nobody" }),
         "create_key" => json!({ "name": "a", "scopes": ["submit"], "namespaces": ["shop"] }),
@@ -116,7 +120,8 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
     };
     let path = spec.path.replace("{execution}", execution).replace("{index}", "0").replace("{name}", "a");
     let query = if spec.id == "deregister_worker" { "?session=1" } else { "" };
-    (path.replace("{instance}", "nobody").replace("{key}", "abcdefgh") + query, body)
+    let path = path.replace("{job}", "none").replace("{instance}", "nobody").replace("{key}", "abcdefgh");
+    (path + query, body)
 }
 
 #[tokio::test]

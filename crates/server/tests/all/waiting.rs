@@ -5,9 +5,7 @@ use serde_json::json;
 use std::time::Instant;
 
 fn waiting(server: &Server) -> u64 {
-    let text = server.app.metrics_text();
-    let line = text.lines().find(|line| line.starts_with("weft_claims_waiting ")).expect("it is measured");
-    line.split(' ').nth(1).unwrap().parse().unwrap()
+    server.level("weft_claims_waiting")
 }
 
 #[tokio::test]
@@ -68,7 +66,7 @@ async fn api_13_a_read_waits_for_the_end() {
     assert_eq!(early.refused(409, "execution_not_terminal")["fields"]["public_state"], "waiting");
     let read =
         tokio::spawn(async move { reader.get(&format!("{path}?wait_ms=60000&until=done&include=result")).await });
-    until("the read waits", || waiting(&server) == 1).await;
+    until("the read waits", || server.level("weft_http_in_flight") == 1).await;
     let task = http.claim().await;
     let item = task.held(json!({ "result": { "json": 17 } }));
     http.post("/v1/work/complete", json!({ "items": [item] })).await.good();
