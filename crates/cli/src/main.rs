@@ -20,6 +20,8 @@ mod migrate;
 mod node;
 mod nodes;
 mod openapi;
+#[cfg(feature = "otel")]
+mod otel;
 mod registry;
 mod remote;
 mod render;

@@ -24,8 +24,6 @@ pub fn find(key: &str) -> Option<&'static Row> {
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

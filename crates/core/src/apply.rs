@@ -425,7 +425,7 @@ mod tests {
             (submit, renew(id, held), "forbidden"),
             (work, hold(id), "forbidden"),
             (submit, hold(id), "forbidden"),
-            (operate, tags(None), "forbidden"),
+            (Scopes::NONE, tags(None), "forbidden"),
             (work, tags(None), "fence_required"),
             (work, cancelling(None), "fence_required"),
             (submit, cancelling(Some(held)), "forbidden"),

@@ -24,6 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// In the order of their numbers, which leave no gap: stores find what belongs to a kind by its number.
     pub const ALL: [Kind; 12] = [
         Kind::Execution,
         Kind::Attempt,
@@ -32,11 +33,11 @@ impl Kind {
         Kind::DeadLetter,
         Kind::Node,
         Kind::Step,
-        Kind::Worker,
         Kind::BulkJob,
         Kind::ApiKey,
         Kind::Audit,
         Kind::Register,
+        Kind::Worker,
     ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
@@ -595,6 +596,11 @@ pub static REGISTERS: Table = Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kinds_are_numbered_from_one_without_gaps() {
+        assert!(Kind::ALL.into_iter().zip(1..).all(|(kind, number)| kind as u8 == number));
+    }
 
     #[test]
     fn every_index_is_declared_once_and_names_real_facets() {

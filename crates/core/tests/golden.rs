@@ -45,14 +45,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let names = Key::Register(api_key::HOME, Subject::KeyNames);
     let [rotated, told, ended, named] = [ops, entry, end, names].map(|key| world.record(key).expect("it is there"));
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
-    let job = BulkId::new(id.partition(), uuid::Uuid::from_u128(7));
-    let filter =
-        Filter { states: vec![PublicState::Failed], tag: Some(("team".into(), "a".into())), ..Filter::default() };
-    let verb = Verb::Hold { reason: "look first".into(), revoke: true };
-    let start = StartBulk { id: Some(job), partitions: 3, filter, verb, dry_run: false, max: Some(9) };
-    world.run(Command::StartBulk(Box::new(start))).expect("it starts");
-    let bulk = BulkJob::key_of(job);
-    let started = world.record(bulk).expect("the bulk job");
+    let (bulk, started) = bulk_job();
     vec![
         ("bulk", bulk, started),
         ("active", key, active),
@@ -66,6 +59,20 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("audit_end", end, ended),
         ("key_names", names, named),
     ]
+}
+
+/// Made in a world of its own: the start of a job leaves an entry in the audit log.
+fn bulk_job() -> (Key, Record) {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    let id = BulkId::new(kit::PARTITION, uuid::Uuid::from_u128(7));
+    let tag = Some(("team".into(), "a".into()));
+    let filter = Filter { states: vec![PublicState::Failed], tag, ..Filter::default() };
+    let verb = Verb::Hold { reason: "look first".into(), revoke: true };
+    let start = StartBulk { id: Some(id), partitions: 3, filter, verb, dry_run: false, max: Some(9) };
+    world.run(Command::StartBulk(Box::new(start))).expect("it starts");
+    let key = BulkJob::key_of(id);
+    (key, world.record(key).expect("the bulk job"))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -30,7 +30,7 @@ use crate::secret::Macs;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weft_api::operation::{NoQuery, Operation};
-use weft_api::{Args, Call, Code, Problem, Reply, op, work as work_api};
+use weft_api::{Args, Call, Problem, Reply, op, work as work_api};
 use weft_core::ExecutionId;
 use weft_core::limits::WORKER_MAX;
 use weft_core::text::{Text, check_token};

@@ -42,7 +42,6 @@ impl Acting<'_> {
         claim.lease_ms = body.lease_ms.unwrap_or(claim.lease_ms);
         claim.max_bytes = body.max_bytes.map_or(claim.max_bytes, |max| max as usize);
         claim.execution = body.execution.as_deref().map(execution_id).transpose()?;
-        claim.session = body.session;
         claim.request_id = request_id;
         let reply = client.claim_until(claim, left).await.map_err(problem)?;
         let claimed = wire::Claimed {

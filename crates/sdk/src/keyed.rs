@@ -37,6 +37,8 @@ pub fn mint(call: &mut Call, world: &World) {
         Call::ForceFail(args) => beside(args, |body| &mut body.request_id, world),
         Call::CreateKey(args) => beside(args, |body| &mut body.request_id, world),
         Call::ChangeKey(args) => beside(args, |body| &mut body.request_id, world),
+        Call::StartBulk(args) => beside(args, |body| &mut body.request_id, world),
+        Call::StopBulk(args) => beside(args, |body| &mut body.request_id, world),
         Call::PurgeExecution(args) => header(args, world),
         Call::RotateKey(args) => header(args, world),
         Call::RevokeKey(args) => header(args, world),

@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::identify::RequestId;
-use crate::{access, cors, reply};
+use crate::{access, cors, reply, trace};
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use http::HeaderMap;
 use http_body::Body as _;
 use std::panic::AssertUnwindSafe;
 use std::time::Instant;
+use tracing::Instrument;
 use weft_api::{Code, Problem};
 
 const URI_MAX: usize = 16 << 10;
@@ -34,13 +35,16 @@ pub async fn around(
     let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let mut name = String::from("-");
+    let path = request.uri().path();
+    let span = tracing::info_span!("request", %method, route, path, request_id = id, status = tracing::field::Empty);
+    trace::begin(&span, request.headers());
     let result = if preflight && origin.is_some() {
         Ok(reply::bytes(204, Bytes::new(), None))
     } else {
         match check_head(&request) {
             Err(problem) => Err(problem),
             // A panic is a fault of ours; it ends this request and nothing else.
-            Ok(()) => AssertUnwindSafe(answer(request, &mut name)).catch_unwind().await.unwrap_or_else(|_| {
+            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone())).catch_unwind().await.unwrap_or_else(|_| {
                 tracing::error!(request_id = id, route, "a request ended in a panic");
                 Err(Problem::new(Code::Internal, "the request could not be answered because of a fault of the server"))
             }),
@@ -53,6 +57,7 @@ pub async fn around(
         cors::allow(&mut response, origin, preflight);
     }
     let (status, took) = (response.status().as_u16(), begun.elapsed());
+    span.record("status", status);
     shared.metrics.request(method.as_str(), route, status, took);
     let line = access::Line {
         method: method.as_str(),

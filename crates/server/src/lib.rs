@@ -35,6 +35,7 @@ mod pages;
 mod reply;
 mod routes;
 pub mod tls;
+pub mod trace;
 mod waiting;
 
 pub use app::{App, Auth, Options, Rates};
@@ -45,4 +46,5 @@ pub use docs::document_text;
 pub use forwarded::Proxies;
 pub use kept::Bootstrap;
 pub use listen::{ListenError, Listener, Stopped};
+pub use metrics::{FAMILIES as METRICS, page as metrics_page};
 pub use routes::{metrics_router, router};

@@ -39,7 +39,7 @@ fn submit(dev: &Dev, input: &str, more: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_worker_in_python_claims_completes_and_fails() {
-    let dev = Dev::memory();
+    let dev = Dev::in_memory();
     let worker = Worker::start(&dev.url, "2");
     let done = stdout(&submit(&dev, r#"{"name": "Ada"}"#, &["--wait", "--json"]));
     assert!(done.contains("\"completed\""), "{done}");
@@ -53,7 +53,7 @@ fn a_worker_in_python_claims_completes_and_fails() {
 
 #[test]
 fn a_cancel_reaches_a_worker_in_python() {
-    let dev = Dev::memory();
+    let dev = Dev::in_memory();
     let worker = Worker::start(&dev.url, "1");
     let id = stdout(&submit(&dev, r#"{"name": "Ada", "seconds": 600}"#, &["--quiet"])).trim().to_owned();
     let wait = |state: &str| stdout(&command(&["wait", "--url", &dev.url, &id, "--until", state]).output().unwrap());

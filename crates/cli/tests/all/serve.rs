@@ -157,23 +157,23 @@ fn load(caller: &Caller, round: &str, acknowledged: usize, enough: impl FnOnce()
     let (tell, told) = channel();
     std::thread::scope(|scope| {
         for number in 0..3 {
-            let (ledger, tell) = (&ledger, tell.clone());
+            let (ledger, told_by) = (&ledger, tell.clone());
             scope.spawn(move || {
                 for at in 0.. {
                     let key = format!("{round}-{number}-{at}");
                     let body = json!({"kind": "k", "idempotency_key": key});
                     let Some(answer) = answered(caller, "/v1/executions", &body) else { return };
                     ledger.lock().unwrap().submitted.insert(key, answer["id"].as_str().unwrap().to_owned());
-                    let _ = tell.send(());
+                    let _ = told_by.send(());
                 }
             });
-            let (ledger, tell) = (ledger, tell.clone());
+            let told_by = tell.clone();
             scope.spawn(move || {
                 let instance = format!("{round}-{number}");
                 while let Some((id, result)) = work(caller, &instance) {
                     if let (Some(id), Some(result)) = (id, result) {
                         ledger.lock().unwrap().completed.insert(id, result);
-                        let _ = tell.send(());
+                        let _ = told_by.send(());
                     }
                 }
             });
@@ -261,8 +261,8 @@ fn api_54_a_stop_lets_a_waiting_claim_go() {
     let folder = folder();
     let server = Server::start(folder.path(), &[]);
     let caller = server.caller(server.key.as_deref().unwrap());
+    let claim = json!({"worker": "w", "instance": "i", "wait_ms": 60_000, "kinds": ["none"]});
     let claimed = std::thread::scope(|scope| {
-        let claim = json!({"worker": "w", "instance": "i", "wait_ms": 60_000, "kinds": ["none"]});
         let waiting = scope.spawn(|| caller.ok("POST", "/v1/work/claim", Some(&claim)));
         // It waits as soon as it is counted among those that do.
         loop {

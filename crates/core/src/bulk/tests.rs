@@ -190,7 +190,7 @@ fn api_40_whoever_may_not_call_a_verb_may_not_call_it_in_bulk() {
         let refused = world.call(&Call { principal, ..call(Command::StartBulk(Box::new(start))) });
         assert_eq!(refused.unwrap_err().code(), code);
     }
-    assert!(world.records.is_empty());
+    assert!(world.is_swept());
 }
 
 #[test]

@@ -67,9 +67,7 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
         }
         bound = Some((dedup_key, fingerprint));
     }
-    if cmd.parent.is_some() {
-        spawn(tx, who, cmd, id)?;
-    }
+    let inherited = spawn(tx, who, cmd, id)?;
     if let Some((Key::Dedup(partition, digest), fingerprint)) = bound {
         let what = What::Key { execution: id, purged: None };
         let home = cmd.idempotency_key.as_ref().filter(|_| cmd.parent.is_none());
@@ -78,7 +76,8 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
         tx.put(Record::Dedup(Box::new(Dedup { partition, digest, body })));
     }
     let fingerprint = bound.map(|(_, fingerprint)| fingerprint).unwrap_or_default();
-    let execution = build(tx.now(), who, cmd, id, fingerprint)?;
+    let trace = cmd.trace.clone().or(inherited);
+    let execution = build(tx.now(), who, cmd, id, fingerprint, trace)?;
     let public_state = execution.public_state();
     let start_at = match &execution.hot.state {
         State::Delayed { until, .. } => Some(*until),
@@ -102,6 +101,7 @@ fn build(
     cmd: &Submit,
     id: ExecutionId,
     fingerprint: [u8; 32],
+    trace: Option<Text>,
 ) -> Result<Execution, Rejection> {
     let spec = Spec {
         namespace: who.namespace.clone(),
@@ -116,7 +116,7 @@ fn build(
         parent: cmd.parent.map(|(parent, _)| parent),
         idempotency_key: cmd.idempotency_key.clone(),
         fingerprint,
-        trace: cmd.trace.clone(),
+        trace,
     };
     let hot = Hot {
         state: State::Ready { since: now, order: 0, next: Next::First },
@@ -190,17 +190,18 @@ fn duplicate(tx: &mut Tx<'_>, key: Key, fingerprint: [u8; 32]) -> Result<Option<
     Ok(Some(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged: purged.is_some() })))
 }
 
-/// Checks that the parent is held by the caller, and counts the child.
-fn spawn(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit, id: ExecutionId) -> Result<(), Stop> {
-    let Some((parent_id, fence)) = cmd.parent else { return Ok(()) };
+/// Checks that the parent is held by the caller, and counts the child. Answers the trace that the child goes on with.
+fn spawn(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit, id: ExecutionId) -> Result<Option<Text>, Stop> {
+    let Some((parent_id, fence)) = cmd.parent else { return Ok(None) };
     let mut parent = visible(tx, who, parent_id, PartMask::NONE)?;
     fence::pass(&parent, Some(fence), Verb::Spawn, tx.now())?;
     if parent_id.partition() != id.partition() {
         return Err(Rejection::internal("EX-27 a child is placed in its parent's partition").into());
     }
     parent.hot.children = parent.hot.children.saturating_add(1);
+    let trace = parent.spec.trace.clone();
     tx.put_execution(parent);
-    Ok(())
+    Ok(trace)
 }
 
 #[cfg(test)]

@@ -107,6 +107,12 @@ methods! {
     force_fail(execution) body ForceFail;
     /// Removes an ended execution.
     purge_execution(execution) nothing PurgeExecution;
+    /// Begins a job that does something to every execution of a filter.
+    start_bulk() body StartBulk;
+    /// How far such a job is.
+    get_bulk(job) nothing GetBulk;
+    /// Stops such a job; what it has done stays done.
+    stop_bulk(job) body StopBulk;
     /// Claims work, and waits for it if asked. A `Worker` does this by itself, as all that follows up to the registry.
     claim() body Claim;
     /// Renews leases.

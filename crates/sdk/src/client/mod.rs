@@ -82,7 +82,7 @@ impl Client {
     #[cfg(feature = "embedded")]
     pub fn principal(mut self, principal: impl Into<String>) -> Self {
         if let Origin::Embedded(embedded) = self.origin {
-            self.origin = Origin::Embedded(embedded.as_principal(principal.into()));
+            self.origin = Origin::Embedded(embedded.called_by(principal.into()));
         }
         self.wrapped()
     }

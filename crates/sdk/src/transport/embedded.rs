@@ -35,7 +35,7 @@ impl Embedded {
         Self::of(self.dispatch, namespace, self.principal)
     }
 
-    pub fn as_principal(self, principal: String) -> Self {
+    pub fn called_by(self, principal: String) -> Self {
         Self::of(self.dispatch, self.namespace, principal)
     }
 }

@@ -25,11 +25,15 @@ const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub struct Http {
+    shared: Arc<Shared>,
+    namespace: Option<Arc<str>>,
+}
+
+struct Shared {
     client: legacy::Client<Connector, Full<Bytes>>,
     /// Scheme, host and what comes before the paths of the API.
-    base: Arc<str>,
-    headers: Arc<HeaderMap>,
-    namespace: Option<Arc<str>>,
+    base: String,
+    headers: HeaderMap,
 }
 
 impl Http {
@@ -50,7 +54,7 @@ impl Http {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Ok(Self { client, base: base.into(), headers: Arc::new(headers), namespace: None })
+        Ok(Self { shared: Arc::new(Shared { client, base, headers }), namespace: None })
     }
 
     pub fn in_namespace(self, namespace: &str) -> Self {
@@ -58,14 +62,14 @@ impl Http {
     }
 
     pub fn url(&self) -> &str {
-        &self.base
+        &self.shared.base
     }
 
     async fn send(self, call: Call) -> Result<Reply, Error> {
         let spec = call.spec();
         let wire = call.into_wire();
         let mut target = String::with_capacity(128);
-        target.push_str(&self.base);
+        target.push_str(&self.shared.base);
         target.push_str(&spec.path_of(&wire.path));
         if !wire.query.is_empty() {
             target.push('?');
@@ -83,10 +87,10 @@ impl Http {
         if let Some(revision) = &wire.if_match {
             request.headers_mut().insert(IF_MATCH, header_value("if_match", revision)?);
         }
-        let response = self.client.request(request).await.map_err(|error| self.failed(error))?;
+        let response = self.shared.client.request(request).await.map_err(|error| self.failed(error))?;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.map_err(|error| {
-            Error::unreachable(format!("`{}` broke off in the middle of a reply: {error}", self.base), error)
+            Error::unreachable(format!("`{}` broke off in the middle of a reply: {error}", self.shared.base), error)
         })?;
         self.read(spec.id, head.status, &head.headers, bytes.to_bytes())
     }
@@ -95,7 +99,7 @@ impl Http {
     fn request(&self, uri: Uri, body: Bytes) -> Result<Request<Full<Bytes>>, Error> {
         let mut request = Request::new(Full::new(body));
         *request.uri_mut() = uri;
-        *request.headers_mut() = (*self.headers).clone();
+        *request.headers_mut() = self.shared.headers.clone();
         if let Some(namespace) = &self.namespace {
             request.headers_mut().insert("weft-namespace", header_value("namespace", namespace)?);
         }
@@ -105,11 +109,11 @@ impl Http {
     /// The stream of notices for an instance.
     pub async fn notices(&self, instance: &str) -> Result<Incoming, Error> {
         let spec = weft_api::op::GetWorker::SPEC;
-        let target = format!("{}{}/notices", self.base, spec.path_of(&[instance.to_string()]));
+        let target = format!("{}{}/notices", self.shared.base, spec.path_of(&[instance.to_string()]));
         let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
         let mut request = self.request(uri, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = self.client.request(request).await.map_err(|error| self.failed(error))?;
+        let response = self.shared.client.request(request).await.map_err(|error| self.failed(error))?;
         let (head, body) = response.into_parts();
         if head.status.is_success() {
             return Ok(body);
@@ -145,7 +149,7 @@ impl Http {
             return Error::Decode { message, source: None };
         }
         let retryable = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
-        let message = format!("`{}` answered {status}, and not as Weft does; is it a Weft server?", self.base);
+        let message = format!("`{}` answered {status}, and not as Weft does; is it a Weft server?", self.shared.base);
         Error::Transport { retryable, message, source: None }
     }
 
@@ -158,7 +162,7 @@ impl Http {
                 _ => Error::unreachable(message, error),
             };
         }
-        let mut message = format!("`{}` gave no answer: {error}", self.base);
+        let mut message = format!("`{}` gave no answer: {error}", self.shared.base);
         if let Some(source) = error.source() {
             message.push_str(&format!(": {source}"));
         }

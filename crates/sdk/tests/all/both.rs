@@ -168,7 +168,7 @@ async fn cancels(client: Client) {
     let asked = std::time::Instant::now();
     run.cancel("customer left").graceful(Duration::from_secs(60)).await.unwrap();
     assert!(matches!(run.payload().await, Err(NoResult::Cancelled { .. })));
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
     worker.abort();
 }
 

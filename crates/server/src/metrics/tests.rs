@@ -11,7 +11,7 @@ async fn text() -> String {
     let store = MemoryStore::new(1, Arc::new(|| Time::from_ms(1_700_000_000_000)));
     let engine = Engine::open(store, Config::default()).await.expect("the memory store opens");
     let client = engine.client("shop").expect("a good name");
-    client.submit(Submission::new("send").lane("mail\u{2d}1")).await.expect("a good submission");
+    client.submit(Submission::new("send").lane("mail-1")).await.expect("a good submission");
     let work = client.claim(Claim::new("mailer", "mailer-1").lane("mail-1")).await.expect("a good claim");
     client.complete(Completion::of(&work.executions[0])).await.expect("it is held");
     let metrics = Metrics::new(&engine);
@@ -66,8 +66,9 @@ async fn ops_10_the_exposition_is_the_table_and_every_line_parses() {
         let (name, labels, _) = parse(line).unwrap_or_else(|| panic!("cannot be read: {line}"));
         let family = family_of(name);
         told.insert(family.name);
-        let expected: Vec<&str> = family.labels.iter().copied().chain(name.ends_with("_bucket").then_some("le")).collect();
-        let keys: Vec<&str> = labels.iter().map(|(key, _)| *key).collect();
+        let expected: BTreeSet<&str> =
+            family.labels.iter().copied().chain(name.ends_with("_bucket").then_some("le")).collect();
+        let keys: BTreeSet<&str> = labels.iter().map(|(key, _)| *key).collect();
         assert_eq!(keys, expected, "{line}");
     }
     let types: BTreeSet<String> = text
@@ -93,9 +94,9 @@ async fn ops_10_buckets_add_up() {
         let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no `{start}`"));
         parse(line).expect("a good line").2
     };
-    assert_eq!(value("weft_http_request_seconds_bucket{route=\"/v1/executions/{id}\",le=\"0.0005\"}"), 0.0);
-    assert_eq!(value("weft_http_request_seconds_bucket{route=\"/v1/executions/{id}\",le=\"0.001\"}"), 1.0);
-    assert_eq!(value("weft_run_seconds_bucket{lane=\"mail-1\",le=\"+Inf\"}"), 1.0);
+    assert_eq!(value("weft_http_request_seconds_bucket{le=\"0.0005\",route=\"/v1/executions/{id}\"}"), 0.0);
+    assert_eq!(value("weft_http_request_seconds_bucket{le=\"0.001\",route=\"/v1/executions/{id}\"}"), 1.0);
+    assert_eq!(value("weft_run_seconds_bucket{le=\"+Inf\",lane=\"mail-1\"}"), 1.0);
     assert_eq!(value("weft_run_seconds_count{lane=\"mail-1\"}"), 1.0);
     assert_eq!(value("weft_http_requests_total{method=\"other\",route=\"/v1/executions\",status=\"405\"}"), 1.0);
     assert_eq!(value("weft_sse_open{kind=\"notices\"}"), 1.0);
