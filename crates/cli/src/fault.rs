@@ -90,7 +90,10 @@ mod tests {
         let fault = Fault::new(Code::Refused, "it ended 4m 12s ago").named("execution_terminal").hint("replay it");
         let error = anyhow::Error::from(fault).context("cannot cancel");
         let (word, message, hint) = Fault::told(&error);
-        assert_eq!((word.as_str(), message.as_str()), ("error[execution_terminal]:", "cannot cancel: it ended 4m 12s ago"));
+        assert_eq!(
+            (word.as_str(), message.as_str()),
+            ("error[execution_terminal]:", "cannot cancel: it ended 4m 12s ago")
+        );
         assert_eq!(hint.as_deref(), Some("replay it"));
         assert_eq!(Fault::told(&anyhow::anyhow!("no")), ("error:".to_owned(), "no".to_owned(), None));
     }

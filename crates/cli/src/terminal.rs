@@ -113,7 +113,10 @@ pub struct Table {
 impl Table {
     /// All columns but the first are aligned to the right.
     pub fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|&title| title.to_owned()).collect()], numbers: (1..heading.len()).collect() }
+        Self {
+            rows: vec![heading.iter().map(|&title| title.to_owned()).collect()],
+            numbers: (1..heading.len()).collect(),
+        }
     }
 
     /// All columns are aligned to the left.

@@ -94,8 +94,14 @@ impl Choice {
 }
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let options =
-        Options { n: args.n, workers: args.workers, payload: args.payload, seconds: args.seconds, nodes: args.nodes, remote: args.remote };
+    let options = Options {
+        n: args.n,
+        workers: args.workers,
+        payload: args.payload,
+        seconds: args.seconds,
+        nodes: args.nodes,
+        remote: args.remote,
+    };
     let address = args.store.as_deref().map(Address::parse).transpose()?;
     check(&args, &options, address.as_ref());
     if let Some(dir) = &args.report {

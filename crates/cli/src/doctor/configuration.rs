@@ -18,12 +18,14 @@ pub fn look() -> Vec<Finding> {
         Err(mistakes) => return settings::told(&mistakes).into_iter().map(problem).collect(),
     };
     let mistakes = serve::check(&settings);
-    let place = if Path::new(FILE).exists() { "`weft.toml` and environment" } else { "environment, and no `weft.toml`" };
+    let place =
+        if Path::new(FILE).exists() { "`weft.toml` and environment" } else { "environment, and no `weft.toml`" };
     match mistakes.is_empty() {
         true => vec![Finding::fine(SUBJECT, format!("{place}: no mistakes"))],
         false => {
             // Another store may be looked at than the one that is configured here.
-            let warning = |mistake: String| Finding::warning(SUBJECT, format!("`weft serve` would refuse: {mistake}"), advice);
+            let warning =
+                |mistake: String| Finding::warning(SUBJECT, format!("`weft serve` would refuse: {mistake}"), advice);
             mistakes.into_iter().map(warning).collect()
         }
     }

@@ -54,7 +54,9 @@ async fn walk(store: &AnyStore) -> Result<(u64, Vec<String>), Error> {
 }
 
 fn wrong(entry: &Entry, now: Time) -> Option<String> {
-    let (Some(key), Some(found)) = (entry.key(), &entry.found) else { return Some("a key that cannot be read".to_owned()) };
+    let (Some(key), Some(found)) = (entry.key(), &entry.found) else {
+        return Some("a key that cannot be read".to_owned());
+    };
     match Record::decode(key, &found.parts, PartMask::ALL) {
         Err(error) => Some(format!("{key:?} ({error})")),
         Ok(Record::Execution(execution)) => {

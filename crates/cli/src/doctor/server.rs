@@ -42,7 +42,9 @@ fn versions(theirs: &str, store: &str) -> Finding {
     let found = format!("weft {theirs} on {store}");
     match theirs == own {
         true => Finding::fine("version", found),
-        false => Finding::warning("version", format!("{found}, and this is {own}"), "use the same version on both sides"),
+        false => {
+            Finding::warning("version", format!("{found}, and this is {own}"), "use the same version on both sides")
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Args {
     selection: Selection,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 
     /// Ask the worker first, and end it after this time, like `10s`

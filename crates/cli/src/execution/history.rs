@@ -22,6 +22,10 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     if history.dropped > 0 {
         remote.say(&format!("{} before these are no longer kept", count(history.dropped.into(), "event")));
     }
-    remote.put_all(&history.items, |entry| entry.what.clone(), || render::history::table(&history, remote.colour.out))?;
+    remote.put_all(
+        &history.items,
+        |entry| entry.what.clone(),
+        || render::history::table(&history, remote.colour.out),
+    )?;
     Ok(End::Done)
 }

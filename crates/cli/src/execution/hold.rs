@@ -15,7 +15,7 @@ pub struct Args {
     selection: Selection,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 
     /// Also take it from the worker that has it

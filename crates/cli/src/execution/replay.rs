@@ -16,7 +16,7 @@ pub struct Args {
     selection: Selection,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 
     /// Time before it may start, like `10m`

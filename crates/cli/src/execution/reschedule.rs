@@ -39,7 +39,8 @@ const VERB: Verb =
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let delay = if args.now { Some(Duration::ZERO) } else { args.delay };
-    let body = Reschedule { delay_ms: delay.map(|delay| delay.as_millis() as u64), start_at: args.at, request_id: None };
+    let body =
+        Reschedule { delay_ms: delay.map(|delay| delay.as_millis() as u64), start_at: args.at, request_id: None };
     let one = |id| remote.call::<op::RescheduleExecution>("reschedule", [id], NoQuery {}, body.clone());
     let shown = |moved: &Rescheduled| format!("starts {}", time::ahead(moved.new, time::now_ms()));
     remote::apply(&remote, args.selection, &VERB, one, shown).await

@@ -40,7 +40,9 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         return Err(Fault::new(Code::Refused, message).named("execution_not_terminal").hint(hint).into());
     }
     match &seen.result {
-        Some(result) if matches!(remote.form, Form::Json | Form::Jsonl) => terminal::put(&serde_json::to_string(result)?)?,
+        Some(result) if matches!(remote.form, Form::Json | Form::Jsonl) => {
+            terminal::put(&serde_json::to_string(result)?)?
+        }
         Some(result) => {
             terminal::put_bytes(&result.bytes)?;
             // A prompt behind the last letter is hard to read; a file or pipe gets the bytes and nothing else.

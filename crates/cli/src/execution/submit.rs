@@ -295,9 +295,17 @@ mod tests {
     #[test]
     fn flags_fill_in_what_a_line_leaves_out() {
         let args = args(&["mail", "--lane", "bulk", "--tag", "a=1", "--deadline", "1h", "--batch", "f"]);
-        let lines = parse(b"{\"input\": {\"json\": 1.00}}\n\n{\"kind\": \"sms\", \"lane\": \"x\", \"tags\": {\"a\": \"2\"}}", "f", &args).unwrap();
+        let lines = parse(
+            b"{\"input\": {\"json\": 1.00}}\n\n{\"kind\": \"sms\", \"lane\": \"x\", \"tags\": {\"a\": \"2\"}}",
+            "f",
+            &args,
+        )
+        .unwrap();
         let [(1, first), (3, second)] = &lines[..] else { panic!("{lines:?}") };
-        assert_eq!((first.kind.as_str(), first.lane.as_deref(), first.deadline_in_ms), ("mail", Some("bulk"), Some(3_600_000)));
+        assert_eq!(
+            (first.kind.as_str(), first.lane.as_deref(), first.deadline_in_ms),
+            ("mail", Some("bulk"), Some(3_600_000))
+        );
         assert_eq!((second.kind.as_str(), second.lane.as_deref()), ("sms", Some("x")));
         assert_eq!(first.input.as_ref().unwrap().bytes, "1.00", "digits stay as they were sent");
         assert_eq!((first.tags["a"].as_str(), second.tags["a"].as_str()), ("1", "2"));
@@ -306,7 +314,9 @@ mod tests {
     #[test]
     fn cli_1_a_wrong_line_is_named_before_anything_is_sent() {
         let args = args(&["mail", "--batch", "f"]);
-        for (text, part) in [("{}\n{\"lnae\": \"x\"}", "f:2: "), ("{}\n\nnope", "f:3: not a JSON object"), ("\n", "`f` has no line")] {
+        for (text, part) in
+            [("{}\n{\"lnae\": \"x\"}", "f:2: "), ("{}\n\nnope", "f:3: not a JSON object"), ("\n", "`f` has no line")]
+        {
             let error = parse(text.as_bytes(), "f", &args).unwrap_err();
             assert!(error.to_string().starts_with(part), "{error}");
             assert_eq!(Fault::exit_code(&error), 2);
@@ -315,8 +325,9 @@ mod tests {
 
     #[test]
     fn a_batch_is_cut_by_count_and_by_size() {
-        let submit = |bytes| (1, Submit { input: Some(weft_api::Payload::new(vec![0; bytes], None)), ..Submit::default() });
+        let submit =
+            |bytes| (1, Submit { input: Some(weft_api::Payload::new(vec![0; bytes], None)), ..Submit::default() });
         assert_eq!(chunks(vec![submit(0); 501]).iter().map(Vec::len).collect::<Vec<_>>(), [500, 1]);
-        assert_eq!(chunks(vec![submit(3 << 20); 3]).len(), 2);
+        assert_eq!(chunks(vec![submit(5 << 19); 3]).len(), 2);
     }
 }

@@ -42,7 +42,8 @@ pub struct Args {
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     // A namespace of the environment is where commands work; only one that was given here is a change.
-    let namespaces = remote.given_namespace.as_deref().map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+    let namespaces =
+        remote.given_namespace.as_deref().map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
     let body = KeyChange {
         name: args.name,
         scopes: (!args.scopes.is_empty()).then_some(args.scopes),
@@ -53,7 +54,9 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         request_id: None,
     };
     if body == KeyChange::default() {
-        return Err(Fault::usage("nothing to change is given: `--name`, `--scope`, `--namespace`, `--read-only`, `--rate-class`, `--expires`"));
+        return Err(Fault::usage(
+            "nothing to change is given: `--name`, `--scope`, `--namespace`, `--read-only`, `--rate-class`, `--expires`",
+        ));
     }
     let id = id_of(&remote, &args.named).await?;
     let key = remote.call::<op::ChangeKey>("change the key", [id], NoQuery {}, body).await?;

@@ -42,7 +42,8 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
 
 fn scopes() -> impl TypedValueParser<Value = KeyScope> {
     let find = |name: String| KeyScope::ALL.into_iter().find(|scope| scope.name() == name);
-    PossibleValuesParser::new(KeyScope::ALL.map(KeyScope::name)).map(move |name| find(name).expect("scope: clap allows only names of scopes"))
+    PossibleValuesParser::new(KeyScope::ALL.map(KeyScope::name))
+        .map(move |name| find(name).expect("scope: clap allows only names of scopes"))
 }
 
 fn rates() -> impl TypedValueParser<Value = RateClass> {
@@ -83,7 +84,10 @@ async fn id_of(remote: &Remote, named: &str) -> Result<String> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`weft key list` shows them".to_owned(),
             };
-            Err(Fault::new(Code::Refused, format!("there is no key `{named}`")).named("key_not_found").hint(hint).into())
+            Err(Fault::new(Code::Refused, format!("there is no key `{named}`"))
+                .named("key_not_found")
+                .hint(hint)
+                .into())
         }
     }
 }

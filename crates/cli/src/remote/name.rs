@@ -45,7 +45,9 @@ async fn look(remote: &Remote, ends: &mut BTreeMap<String, Vec<String>>) -> Resu
 
 fn is_whole(text: &str) -> bool {
     let mut parts = text.split('_');
-    parts.next().is_some_and(|kind| kind.len() == 1) && parts.clone().count() == 2 && parts.last().is_some_and(|id| id.len() == 36)
+    parts.next().is_some_and(|kind| kind.len() == 1)
+        && parts.clone().count() == 2
+        && parts.last().is_some_and(|id| id.len() == 36)
 }
 
 /// The end that a text names: what follows the dots, if there are any.
@@ -65,7 +67,9 @@ fn the_one(text: &str, ends: &BTreeMap<String, Vec<String>>) -> Result<String> {
         [one] => Ok(one.clone()),
         [] => Err(Fault::new(Code::Refused, format!("there is no execution whose id ends with `{text}`"))
             .named("execution_not_found")
-            .hint(format!("`weft list` shows the newest; among those beyond the newest {LOOKED_MAX} only whole ids are found"))
+            .hint(format!(
+                "`weft list` shows the newest; among those beyond the newest {LOOKED_MAX} only whole ids are found"
+            ))
             .into()),
         many => {
             let shown: Vec<&str> = many.iter().take(CANDIDATES_MAX).map(String::as_str).collect();
@@ -99,7 +103,8 @@ mod tests {
     #[test]
     fn an_end_of_two_ids_is_refused_and_names_them() {
         let other = ID.replace("5d2f", "5d2e");
-        let ends = BTreeMap::from([("3c9e01".to_owned(), vec![ID.to_owned(), other.clone()]), ("ffff".to_owned(), vec![])]);
+        let ends =
+            BTreeMap::from([("3c9e01".to_owned(), vec![ID.to_owned(), other.clone()]), ("ffff".to_owned(), vec![])]);
         let (word, _, hint) = Fault::told(&the_one("…3c9e01", &ends).unwrap_err());
         assert_eq!(word, "error[ambiguous_id]:");
         let hint = hint.unwrap();

@@ -51,7 +51,8 @@ pub struct Options {
 
 /// A duration as it is written on the command line.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    weft_config::duration::parse(text).ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`, `7d`".into())
+    weft_config::duration::parse(text)
+        .ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`, `7d`".into())
 }
 
 impl Options {
@@ -106,8 +107,9 @@ impl Options {
             },
         };
         let Some(file) = file else { return Ok(None) };
-        let text = std::fs::read_to_string(&file)
-            .with_context(|| Fault::new(crate::fault::Code::Usage, format!("cannot read the key in `{}`", file.display())))?;
+        let text = std::fs::read_to_string(&file).with_context(|| {
+            Fault::new(crate::fault::Code::Usage, format!("cannot read the key in `{}`", file.display()))
+        })?;
         Ok(Some(text.trim().to_owned()))
     }
 
@@ -155,13 +157,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The arguments of a command with the options of its server.
+// The arguments of a command with the options of its server. Not a doc comment: clap would show it as the help of every
+// command, in place of what the arguments say.
 #[derive(clap::Args)]
 pub struct With<A: clap::Args> {
     #[command(flatten)]
-    options: Options,
-    #[command(flatten)]
     args: A,
+    #[command(flatten)]
+    options: Options,
 }
 
 impl<A: clap::Args> With<A> {

@@ -49,7 +49,8 @@ pub struct Filter {
 
 fn states() -> impl TypedValueParser<Value = PublicState> {
     let names = PublicState::ALL.map(PublicState::name);
-    PossibleValuesParser::new(names).map(|name| PublicState::from_name(&name).expect("state: clap allows only names of states"))
+    PossibleValuesParser::new(names)
+        .map(|name| PublicState::from_name(&name).expect("state: clap allows only names of states"))
 }
 
 /// `key=value`, as it is.
@@ -64,7 +65,8 @@ fn tag(text: &str) -> Result<String, String> {
 pub fn moment(text: &str) -> Result<Moment, String> {
     match duration(text) {
         Ok(age) => Ok(Moment(now_ms().saturating_sub(age.as_millis() as u64))),
-        Err(_) => Moment::parse(text).ok_or_else(|| "write an age like `2h` or `7d`, or a time like 2026-11-16T20:15:00Z".into()),
+        Err(_) => Moment::parse(text)
+            .ok_or_else(|| "write an age like `2h` or `7d`, or a time like 2026-11-16T20:15:00Z".into()),
     }
 }
 
@@ -75,12 +77,32 @@ impl Filter {
 
     pub fn list(&self) -> ListQuery {
         let Self { state, lane, kind, tag, parent, worker, since, until } = self.clone();
-        ListQuery { state, lane, kind, tag, parent, worker, created_from: since, created_until: until, ..ListQuery::default() }
+        ListQuery {
+            state,
+            lane,
+            kind,
+            tag,
+            parent,
+            worker,
+            created_from: since,
+            created_until: until,
+            ..ListQuery::default()
+        }
     }
 
     pub fn count(&self) -> CountQuery {
         let Self { state, lane, kind, tag, parent, worker, since, until } = self.clone();
-        CountQuery { state, lane, kind, tag, parent, worker, created_from: since, created_until: until, ..CountQuery::default() }
+        CountQuery {
+            state,
+            lane,
+            kind,
+            tag,
+            parent,
+            worker,
+            created_from: since,
+            created_until: until,
+            ..CountQuery::default()
+        }
     }
 }
 

@@ -26,20 +26,23 @@ fn refused(doing: &str, problem: &Problem) -> Fault {
     let may_help = matches!(problem.class, weft_api::Class::Later);
     let word = if may_help { "could not" } else { "cannot" };
     let fault = Fault::new(code, format!("{word} {doing}: {}", problem.detail)).named(problem.code.name());
-    match problem.hint.clone().or_else(|| own_hint(problem)) {
+    match own_hint(problem).or_else(|| problem.hint.clone()) {
         Some(hint) => fault.hint(hint),
         None => fault,
     }
 }
 
-/// What a person at a terminal can do, where the server does not know that there is one.
+/// What a person at a terminal can do: the server gives hints to programs.
 fn own_hint(problem: &Problem) -> Option<String> {
     Some(match problem.status {
         401 => "set WEFT_KEY, or name a file with `--key-file`".to_owned(),
         400 if problem.code == weft_api::Code::NamespaceRequired => {
             "name one with `--namespace` or WEFT_NAMESPACE".to_owned()
         }
-        500 => format!("report it with the request id {}", problem.request_id.as_deref().unwrap_or("that the server logged")),
+        500 => format!(
+            "report it with the request id {}",
+            problem.request_id.as_deref().unwrap_or("that the server logged")
+        ),
         _ => return None,
     })
 }

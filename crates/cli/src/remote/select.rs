@@ -69,13 +69,8 @@ pub const LIVE: &[PublicState] = &[
 ];
 
 /// States in which nothing happens any more.
-pub const ENDED: &[PublicState] = &[
-    PublicState::Completed,
-    PublicState::Failed,
-    PublicState::Cancelled,
-    PublicState::Expired,
-    PublicState::Skipped,
-];
+pub const ENDED: &[PublicState] =
+    &[PublicState::Completed, PublicState::Failed, PublicState::Cancelled, PublicState::Expired, PublicState::Skipped];
 
 /// The end of the verb for one execution.
 #[derive(Serialize)]

@@ -30,7 +30,9 @@ pub async fn until_done(remote: &Remote, execution: &str, include: &str) -> Resu
             Ok(seen) if seen.public_state.is_terminal() => return Ok(seen),
             Ok(seen) => {
                 answered = Some(Instant::now());
-                if left.is_some_and(|left| left.is_zero()) || remote.patience.is_some_and(|patience| begun.elapsed() >= patience) {
+                if left.is_some_and(|left| left.is_zero())
+                    || remote.patience.is_some_and(|patience| begun.elapsed() >= patience)
+                {
                     return Err(timed_out(&seen, begun.elapsed()));
                 }
             }
@@ -47,12 +49,8 @@ pub async fn until_done(remote: &Remote, execution: &str, include: &str) -> Resu
 }
 
 fn timed_out(seen: &Execution, after: Duration) -> anyhow::Error {
-    let message = format!(
-        "`{}` is still {} after {}",
-        seen.id,
-        seen.public_state.name(),
-        time::span(after.as_millis() as u64)
-    );
+    let message =
+        format!("`{}` is still {} after {}", seen.id, seen.public_state.name(), time::span(after.as_millis() as u64));
     Fault::new(Code::Unreachable, message)
         .named("timed_out")
         .hint(format!("`weft explain {}` tells why", id::short(&seen.id)))

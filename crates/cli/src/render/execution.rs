@@ -24,7 +24,10 @@ pub fn card(execution: &Execution, now: u64, paint: Paint) -> String {
     line("failure", failure_line(execution));
     line("holds", execution.holds.iter().map(hold).collect::<Vec<_>>().join(", "));
     line("times", times(execution, now));
-    line("tags", execution.tags.iter().map(|(key, value)| plain(&format!("{key}={value}"))).collect::<Vec<_>>().join(" "));
+    line(
+        "tags",
+        execution.tags.iter().map(|(key, value)| plain(&format!("{key}={value}"))).collect::<Vec<_>>().join(" "),
+    );
     line("needs", execution.capabilities.join(" "));
     line("family", family(execution));
     line("input", execution.input.as_ref().map(payload::line).unwrap_or_default());
@@ -79,6 +82,9 @@ pub fn ending(execution: &Execution) -> String {
     }
     if let Some(failure) = execution.failure.as_ref().filter(|_| execution.public_state == PublicState::Failed) {
         text.push_str(&format!(": {}", failure_text(failure)));
+    }
+    if let Some(ended) = execution.ended.as_ref().filter(|_| execution.public_state == PublicState::Cancelled) {
+        text.push_str(&format!(" by {}", plain(&ended.by)));
     }
     if let Some(ended) = execution.ended.as_ref().filter(|ended| !ended.reason.is_empty()) {
         text.push_str(&format!(" ({})", cut(&plain(&ended.reason), MESSAGE_MAX)));

@@ -16,7 +16,7 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
             _ => format!("also: {}", plain(&reason.text)),
         };
         lines.push(text);
-        lines.extend(clears(reason).map(|clears| format!("  {} {clears}", paint.dim("until"))));
+        lines.extend(ends(reason).map(|ends| format!("  {} {ends}", paint.dim("ends"))));
     }
     if explanation.reasons.is_empty() {
         lines.push(match explanation.running {
@@ -30,8 +30,21 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
     lines.join("\n")
 }
 
-fn clears(reason: &Reason) -> Option<String> {
-    reason.clears.as_deref().map(plain).filter(|text| !text.is_empty())
+/// What ends a reason, in words that a person can act on.
+fn ends(reason: &Reason) -> Option<String> {
+    let ways = reason.clears.as_deref()?.split(", ").filter(|way| !way.is_empty() && *way != "at once");
+    let ways: Vec<String> = ways
+        .map(|way| match way {
+            "time" => "by itself when the time comes".to_owned(),
+            "engine" => "by itself, at once".to_owned(),
+            "worker" => "when a worker that fits asks for work".to_owned(),
+            "queue" => "when those were claimed".to_owned(),
+            "children" => "when they have ended".to_owned(),
+            "release" | "replay" | "reschedule" => format!("by `weft {way}`"),
+            other => format!("by {}", plain(other)),
+        })
+        .collect();
+    (!ways.is_empty()).then(|| ways.join(", or "))
 }
 
 #[cfg(test)]
@@ -42,13 +55,13 @@ mod tests {
     #[test]
     fn every_reason_is_told_with_what_ends_it() {
         let told = json!({"public_state": "delayed", "at": 1_794_860_059_000_u64, "running": false, "next_time": 1_794_860_100_000_u64,
-            "reasons": [
-                {"code": "delay", "text": "retry 2 of 5", "detail": {}, "clears": "the time comes"},
-                {"code": "no_worker", "text": "no worker asks for lane `mail`", "detail": {}},
-            ]});
+        "reasons": [
+            {"code": "delay", "text": "retry 2 of 5", "detail": {}, "clears": "time, reschedule"},
+            {"code": "no_worker", "text": "no worker asks for lane `mail`", "detail": {}},
+        ]});
         assert_eq!(
             text(&serde_json::from_value(told).unwrap(), Paint::PLAIN),
-            "delayed: retry 2 of 5\n  until the time comes\nalso: no worker asks for lane `mail`\nnext in 41s (at 20:15:00 UTC)"
+            "delayed: retry 2 of 5\n  ends by itself when the time comes, or by `weft reschedule`\nalso: no worker asks for lane `mail`\nnext in 41s (at 20:15:00 UTC)"
         );
     }
 }

@@ -33,7 +33,9 @@ fn note(key: &Key, now: u64) -> String {
         RateClass::Worker => Some("rate of a worker".to_owned()),
         RateClass::None => Some("no rate limit".to_owned()),
     });
-    parts.extend(key.previous_until.filter(|until| *until > now).map(|until| format!("old secret ends {}", ahead(until, now))));
+    parts.extend(
+        key.previous_until.filter(|until| *until > now).map(|until| format!("old secret ends {}", ahead(until, now))),
+    );
     parts.join(", ")
 }
 

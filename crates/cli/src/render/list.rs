@@ -43,16 +43,17 @@ fn note(execution: &Execution, now: u64) -> String {
         },
         PublicState::Delayed => {
             let when = execution.not_before.map_or_else(String::new, |at| ahead(at, now));
+            let what = if execution.retries_used > 0 { "retry" } else { "starts" };
             match failure() {
-                failure if failure.is_empty() => format!("starts {when}"),
-                failure => format!("retry {when}: {failure}"),
+                failure if failure.is_empty() => format!("{what} {when}"),
+                failure => format!("{what} {when}: {failure}"),
             }
         }
         PublicState::Held | PublicState::WaitingChildren => {
             execution.holds.iter().map(hold).collect::<Vec<_>>().join(", ")
         }
-        PublicState::Failed => failure(),
-        PublicState::Cancelled | PublicState::Expired | PublicState::Skipped => {
+        PublicState::Failed if execution.failure.is_some() => failure(),
+        PublicState::Failed | PublicState::Cancelled | PublicState::Expired | PublicState::Skipped => {
             execution.ended.as_ref().map(|ended| plain(&ended.reason)).unwrap_or_default()
         }
         _ => String::new(),
@@ -97,7 +98,7 @@ mod tests {
             })),
             execution(json!({
                 "id": "x_7_0192f3c1-6b1e-7c55-9a40-5d2f6d10fe9c", "public_state": "delayed", "attempts": 2,
-                "not_before": 453_000, "failure": {"category": "smtp", "message": "421"},
+                "retries_used": 1, "not_before": 453_000, "failure": {"category": "smtp", "message": "421"},
             })),
         ];
         assert_eq!(
@@ -115,9 +116,6 @@ mod tests {
     fn counts_come_with_their_total() {
         let groups = json!({"total": 12, "groups": [{"lane": "mail", "state": "waiting", "count": 10}, {"lane": "web", "state": "active", "count": 2}]});
         let shown = counts(&serde_json::from_value(groups).unwrap(), &["lane".into(), "state".into()], PLAIN);
-        assert_eq!(
-            shown,
-            "LANE   STATE    COUNT\nmail   waiting     10\nweb    active       2\ntotal              12"
-        );
+        assert_eq!(shown, "LANE   STATE    COUNT\nmail   waiting     10\nweb    active       2\ntotal              12");
     }
 }

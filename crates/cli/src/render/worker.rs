@@ -56,7 +56,8 @@ pub fn state(state: WorkerState, paint: Paint) -> String {
 
 /// One worker with the executions that it holds.
 pub fn card(worker: &Worker, leases: &[HeldLease], now: u64, paint: Paint) -> String {
-    let mut lines = vec![paint.bold(&[&worker.instance, &worker.worker, &worker.namespace].map(|text| plain(text)).join("   "))];
+    let mut lines =
+        vec![paint.bold(&[&worker.instance, &worker.worker, &worker.namespace].map(|text| plain(text)).join("   "))];
     let mut line = |subject: &str, text: String| {
         if !text.is_empty() && text != NONE {
             lines.push(format!("{}{text}", paint.dim(&format!("{subject:<10}"))));
@@ -70,8 +71,14 @@ pub fn card(worker: &Worker, leases: &[HeldLease], now: u64, paint: Paint) -> St
     line("offers", list(&worker.capabilities));
     line("busy", busy(worker));
     line("times", format!("registered {}, seen {}", ago(worker.registered_at, now), ago(worker.last_seen_at, now)));
-    line("build", [&worker.version, &worker.host].into_iter().flatten().map(|text| plain(text)).collect::<Vec<_>>().join(" on "));
-    line("labels", worker.labels.iter().map(|(key, value)| plain(&format!("{key}={value}"))).collect::<Vec<_>>().join(" "));
+    line(
+        "build",
+        [&worker.version, &worker.host].into_iter().flatten().map(|text| plain(text)).collect::<Vec<_>>().join(" on "),
+    );
+    line(
+        "labels",
+        worker.labels.iter().map(|(key, value)| plain(&format!("{key}={value}"))).collect::<Vec<_>>().join(" "),
+    );
     if !leases.is_empty() {
         lines.push(String::new());
         lines.push(held(leases, now, paint));

@@ -17,7 +17,8 @@ const RATE_VALUE: u16 = 9;
 
 pub fn draw(frame: &mut Frame, app: &App) {
     let area = frame.area();
-    let [head, body, foot] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    let [head, body, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     frame.render_widget(Paragraph::new(heading(app)), head);
     frame.render_widget(Paragraph::new(keys(app)), foot);
     if let Some(open) = &app.open {
@@ -77,9 +78,11 @@ fn bold() -> Style {
 
 fn heading(app: &App) -> Line<'static> {
     let mut spans = vec![Span::styled("weft top", bold())];
-    if let Some(stats) = &app.stats {
+    // What went wrong takes the place of what is known: a line has room for one of them.
+    if let Some(stats) = app.stats.as_ref().filter(|_| app.trouble.is_none()) {
         let workers = stats.workers;
-        let mut text = format!("  {}  up {}  {} UTC", plain(&stats.node), time::span(stats.uptime_ms), time::clock(stats.at));
+        let mut text =
+            format!("  {}  up {}  {} UTC", plain(&stats.node), time::span(stats.uptime_ms), time::clock(stats.at));
         text.push_str(&format!("  workers {}", workers.active));
         for (count, word) in [(workers.draining, "draining"), (workers.dead, "dead")] {
             if count > 0 {
@@ -105,7 +108,11 @@ fn keys(app: &App) -> Line<'static> {
         return Line::styled("↑↓ scroll · esc back · ctrl-c quit", dim());
     }
     let filter = if app.filter.is_empty() { "/ filter".to_owned() } else { format!("/ filter: {}", app.filter) };
-    let text = format!("q quit · s sort: {} · {filter} · ↑↓ enter open · p {}", app.sort.name(), if app.is_paused { "go on" } else { "pause" });
+    let text = format!(
+        "q quit · s sort: {} · {filter} · ↑↓ enter open · p {}",
+        app.sort.name(),
+        if app.is_paused { "go on" } else { "pause" }
+    );
     Line::styled(text, dim())
 }
 
@@ -119,7 +126,8 @@ fn draw_rates(frame: &mut Frame, app: &App, window: &Window, area: Rect) {
     ];
     for ((name, now, colour, of), row) in rates.into_iter().zip(rows.iter()) {
         let [label, value, line] =
-            Layout::horizontal([Constraint::Length(RATE_NAME), Constraint::Length(RATE_VALUE), Constraint::Fill(1)]).areas(*row);
+            Layout::horizontal([Constraint::Length(RATE_NAME), Constraint::Length(RATE_VALUE), Constraint::Fill(1)])
+                .areas(*row);
         frame.render_widget(Paragraph::new(Span::styled(name, bold())), label);
         frame.render_widget(Paragraph::new(format!("{:>7}", format!("{}/s", rate(now)))), value);
         frame.render_widget(Sparkline::default().data(sparks(app, of, line.width)).style(style(app, colour)), line);
@@ -130,7 +138,10 @@ fn draw_rates(frame: &mut Frame, app: &App, window: &Window, area: Rect) {
         latency(&window.run),
         latency(&window.end_to_end)
     );
-    let text = Line::from(vec![Span::styled(format!("{:<width$}", "p50/p99", width = RATE_NAME as usize), bold()), Span::raw(latencies)]);
+    let text = Line::from(vec![
+        Span::styled(format!("{:<width$}", "p50/p99", width = RATE_NAME as usize), bold()),
+        Span::raw(latencies),
+    ]);
     frame.render_widget(Paragraph::new(text), rows[4]);
 }
 
@@ -171,7 +182,14 @@ fn draw_slowest(frame: &mut Frame, app: &App, area: Rect) {
     let slowest = app.slowest();
     let ids = short_all(slowest.iter().map(|one| one.execution.as_str()));
     let rows = slowest.iter().zip(ids).map(|(one, id)| {
-        let row = Row::new(vec![id, plain(&one.kind), plain(&one.lane), one.attempt.to_string(), time::span(one.running_ms), plain(&one.instance)]);
+        let row = Row::new(vec![
+            id,
+            plain(&one.kind),
+            plain(&one.lane),
+            one.attempt.to_string(),
+            time::span(one.running_ms),
+            plain(&one.instance),
+        ]);
         mark(row, app, &Selected::Running(one.execution.clone()))
     });
     let widths = vec![
@@ -190,7 +208,8 @@ fn draw_errors(frame: &mut Frame, app: &App, area: Rect, now: u64) {
     let ids = short_all(errors.iter().map(|one| one.execution.as_str()));
     let rows = errors.iter().zip(ids).map(|(one, id)| {
         let what = format!("{} {}", plain(&one.category), plain(&one.message));
-        let row = Row::new(vec![id, plain(&one.kind), one.attempt.to_string(), time::age(now.saturating_sub(one.at)), what]);
+        let row =
+            Row::new(vec![id, plain(&one.kind), one.attempt.to_string(), time::age(now.saturating_sub(one.at)), what]);
         mark(row, app, &Selected::Failure(one.execution.clone(), one.at))
     });
     let widths = vec![
@@ -250,11 +269,16 @@ mod tests {
     #[test]
     fn many_lanes_leave_room_for_what_is_slow_and_what_failed() {
         let mut many = stats();
-        many.lanes = (0..100).map(|no| weft_api::node::LaneStats { lane: format!("lane-{no:03}"), ..Default::default() }).collect();
+        many.lanes = (0..100)
+            .map(|no| weft_api::node::LaneStats { lane: format!("lane-{no:03}"), ..Default::default() })
+            .collect();
         let mut app = App::new(false);
         app.take(Ok(many));
         let shown = screen(&app, 80, 24);
-        assert!(shown.contains("lane-000") && shown.contains("encoder-1") && shown.contains("421 try later"), "{shown}");
+        assert!(
+            shown.contains("lane-000") && shown.contains("encoder-1") && shown.contains("421 try later"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -290,7 +314,10 @@ mod tests {
         app.show(&id, "state     active".into());
         app.take(Err("could not connect".into()));
         let shown = screen(&app, 80, 10);
-        assert!(shown.contains("state     active") && shown.contains("esc back") && !shown.contains("SLOWEST"), "{shown}");
+        assert!(
+            shown.contains("state     active") && shown.contains("esc back") && !shown.contains("SLOWEST"),
+            "{shown}"
+        );
         assert!(shown.lines().next().unwrap().contains("could not connect"), "{shown}");
     }
 

@@ -29,9 +29,25 @@ pub fn snapshot(stats: &Stats, paint: Paint) -> String {
 }
 
 fn windows(stats: &Stats, paint: Paint) -> String {
-    let mut table = Table::new(&["LAST", "SUBMITTED", "CLAIMED", "COMPLETED", "FAILED", "RETRIED", "WAIT P50/P99", "RUN P50/P99", "WHOLE P50/P99"]);
+    let mut table = Table::new(&[
+        "LAST",
+        "SUBMITTED",
+        "CLAIMED",
+        "COMPLETED",
+        "FAILED",
+        "RETRIED",
+        "WAIT P50/P99",
+        "RUN P50/P99",
+        "WHOLE P50/P99",
+    ]);
     for window in &stats.windows {
-        let rates = [window.submitted_per_s, window.claimed_per_s, window.completed_per_s, window.failed_per_s, window.retried_per_s];
+        let rates = [
+            window.submitted_per_s,
+            window.claimed_per_s,
+            window.completed_per_s,
+            window.failed_per_s,
+            window.retried_per_s,
+        ];
         let mut cells = vec![format!("{}m", window.minutes)];
         cells.extend(rates.map(|per_s| format!("{}/s", rate(per_s))));
         cells.extend([&window.queue_wait, &window.run, &window.end_to_end].map(latency));
@@ -41,7 +57,8 @@ fn windows(stats: &Stats, paint: Paint) -> String {
 }
 
 fn lanes(stats: &Stats, paint: Paint) -> String {
-    let mut table = Table::new(&["LANE", "WAITING", "ACTIVE", "DELAYED", "BLOCKED", "OLDEST", "IN", "DONE", "FAILED", "WORKERS"]);
+    let mut table =
+        Table::new(&["LANE", "WAITING", "ACTIVE", "DELAYED", "BLOCKED", "OLDEST", "IN", "DONE", "FAILED", "WORKERS"]);
     for lane in &stats.lanes {
         table.row(vec![
             plain(&lane.lane),

@@ -145,7 +145,9 @@ impl App {
     pub fn lanes(&self) -> Vec<&LaneStats> {
         let all = self.stats.iter().flat_map(|stats| &stats.lanes);
         let mut lanes: Vec<&LaneStats> = all.filter(|lane| self.lets_through(&[&lane.lane])).collect();
-        let by = |key: fn(&LaneStats) -> f64| move |a: &&LaneStats, b: &&LaneStats| key(b).total_cmp(&key(a)).then(a.lane.cmp(&b.lane));
+        let by = |key: fn(&LaneStats) -> f64| {
+            move |a: &&LaneStats, b: &&LaneStats| key(b).total_cmp(&key(a)).then(a.lane.cmp(&b.lane))
+        };
         match self.sort {
             Sort::Waiting => lanes.sort_by(by(|lane| lane.waiting as f64)),
             Sort::Active => lanes.sort_by(by(|lane| lane.active as f64)),
@@ -164,7 +166,8 @@ impl App {
 
     pub fn errors(&self) -> Vec<&RecentFailure> {
         let all = self.stats.iter().flat_map(|stats| &stats.errors);
-        all.filter(|one| self.lets_through(&[&one.execution, &one.kind, &one.lane, &one.category, &one.message])).collect()
+        all.filter(|one| self.lets_through(&[&one.execution, &one.kind, &one.lane, &one.category, &one.message]))
+            .collect()
     }
 
     fn lets_through(&self, texts: &[&str]) -> bool {

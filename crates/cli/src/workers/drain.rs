@@ -18,7 +18,7 @@ pub struct Args {
     target: Target,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 
     /// What is left after this time is given to others, like `5m`

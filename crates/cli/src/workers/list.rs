@@ -59,7 +59,14 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         "drained" => WorkerState::Drained,
         _ => WorkerState::Dead,
     });
-    let query = WorkersQuery { worker: args.pool, lane: args.lane, kind: args.kind, capability: args.cap, state, ..WorkersQuery::default() };
+    let query = WorkersQuery {
+        worker: args.pool,
+        lane: args.lane,
+        kind: args.kind,
+        capability: args.cap,
+        state,
+        ..WorkersQuery::default()
+    };
     let workers = all(&remote, query).await?;
     if workers.is_empty() && remote.form == Form::People {
         remote.say("no worker is selected; `weft worker --exec CMD` makes any program one");

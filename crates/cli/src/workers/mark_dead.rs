@@ -17,7 +17,7 @@ pub struct Args {
     instances: Vec<String>,
 
     /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     reason: String,
 
     /// Do not ask
@@ -33,7 +33,10 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     for instance in args.instances {
         let body = MarkDead { reason: args.reason.clone() };
         let end = remote.call::<op::MarkWorkerDead>("mark it as dead", [instance.clone()], NoQuery {}, body).await?;
-        remote.put(&end, &instance, || format!("{instance}  dead, {} given to others", count(end.leases.into(), "lease")))?;
+        remote.put(&end, &instance, || match end.leases {
+            0 => format!("{instance}  dead; what it holds is given to others"),
+            leases => format!("{instance}  dead; {} given to others", count(leases.into(), "lease")),
+        })?;
     }
     Ok(End::Done)
 }

@@ -8,9 +8,9 @@ pub mod undrain;
 use crate::fault::Fault;
 use crate::remote::Remote;
 use anyhow::Result;
+use weft_api::op;
 use weft_api::operation::NoBody;
 use weft_api::worker::{DrainTarget, Worker, WorkersQuery};
-use weft_api::op;
 
 /// The largest page of a list.
 const PAGE_MAX: u32 = 1_000;
@@ -48,7 +48,9 @@ impl Target {
     }
 
     fn names(&self, worker: &Worker) -> bool {
-        let labelled = |label: &String| label.split_once('=').is_some_and(|(key, value)| worker.labels.get(key).is_some_and(|held| held == value));
+        let labelled = |label: &String| {
+            label.split_once('=').is_some_and(|(key, value)| worker.labels.get(key).is_some_and(|held| held == value))
+        };
         self.instance.as_ref().is_none_or(|instance| *instance == worker.instance)
             && self.pool.as_ref().is_none_or(|pool| *pool == worker.worker)
             && self.version.as_ref().is_none_or(|version| worker.version.as_ref() == Some(version))
@@ -83,7 +85,9 @@ async fn all(remote: &Remote, mut query: WorkersQuery) -> Result<Vec<Worker>> {
 /// `key=value`, or misuse.
 fn check_label(label: Option<&String>) -> Result<()> {
     match label {
-        Some(label) if !label.contains('=') => Err(Fault::usage(format!("`--label {label}` is no label; write `key=value`"))),
+        Some(label) if !label.contains('=') => {
+            Err(Fault::usage(format!("`--label {label}` is no label; write `key=value`")))
+        }
         _ => Ok(()),
     }
 }

@@ -39,7 +39,12 @@ fn a_batch_can_be_waited_for() {
     let server = Server::start();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"kind\": \"a\", \"lane\": \"l\"}\n".repeat(2)).unwrap();
-    let waiting = crate::process::Running::out_of(server.command(&["submit", "--batch", file.path().to_str().unwrap(), "--wait"]));
+    let waiting = crate::process::Running::out_of(server.command(&[
+        "submit",
+        "--batch",
+        file.path().to_str().unwrap(),
+        "--wait",
+    ]));
     server.complete("l", 1.into());
     server.fail("l", "no");
     for _ in 0..2 {

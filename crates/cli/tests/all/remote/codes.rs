@@ -9,7 +9,15 @@ use std::net::TcpListener;
 #[test]
 fn cli_1_every_exit_code_is_told_in_the_help() {
     let help = stdout(&weft(&["--help"]));
-    for part in ["0 done", "1 refused", "2 misused", "3 unreachable or timed out", "4 not allowed", "5 the execution ended without success", "130 interrupted"] {
+    for part in [
+        "0 done",
+        "1 refused",
+        "2 misused",
+        "3 unreachable or timed out",
+        "4 not allowed",
+        "5 the execution ended without success",
+        "130 interrupted",
+    ] {
         assert!(help.contains(part), "{part} is missing in\n{help}");
     }
 }
@@ -56,7 +64,10 @@ fn cli_1_a_server_that_is_not_there_and_a_wait_that_is_too_long_exit_with_3() {
     let output = weft(&["list", "--url", &format!("http://{free}")]);
     assert_eq!(output.status.code(), Some(3));
     let told = crate::process::text(&output.stderr);
-    assert!(told.starts_with("error[unreachable]: could not list: ") && told.contains("hint: is it running?"), "{told}");
+    assert!(
+        told.starts_with("error[unreachable]: could not list: ") && told.contains("hint: is it running?"),
+        "{told}"
+    );
 
     let server = Server::start();
     let id = server.submit(&["a"]);
@@ -73,9 +84,10 @@ fn cli_1_who_is_not_allowed_exits_with_4() {
         let (mut stream, _) = listener.accept().unwrap();
         let mut asked = [0; 4096];
         let length = stream.read(&mut asked).unwrap();
-        let problem = json!({"type": "urn:weft:error:forbidden", "title": "", "status": 403, "code": "forbidden", "class": "fix",
+        let problem =
+            json!({"type": "urn:weft:error:forbidden", "title": "", "status": 403, "code": "forbidden", "class": "fix",
                              "detail": "the key has no scope `operate`", "fields": {}})
-        .to_string();
+            .to_string();
         let head = format!(
             "HTTP/1.1 403 Forbidden\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
             problem.len()
@@ -90,7 +102,10 @@ fn cli_1_who_is_not_allowed_exits_with_4() {
     let told = crate::process::text(&output.stderr);
     assert_eq!(told, "error[forbidden]: cannot list workers: the key has no scope `operate`\n");
     let asked = serving.join().unwrap().to_lowercase();
-    assert!(asked.contains("authorization: bearer weft_7f3k2m9q_secret\r\n") && asked.contains("weft-namespace: shop\r\n"), "{asked}");
+    assert!(
+        asked.contains("authorization: bearer weft_7f3k2m9q_secret\r\n") && asked.contains("weft-namespace: shop\r\n"),
+        "{asked}"
+    );
 }
 
 #[test]
@@ -98,7 +113,9 @@ fn cli_1_an_execution_without_success_exits_with_5() {
     let server = Server::start();
     let submitted = Running::out_of(server.command(&["submit", "invoice.send", "--lane", "mail", "--wait"]));
     server.fail("mail", "550 no such user");
-    submitted.wait_for("its end", |line| line.contains("  failed after 1 attempt in ") && line.contains(": smtp \"550 no such user\""));
+    submitted.wait_for("its end", |line| {
+        line.contains("  failed after 1 attempt in ") && line.contains(": smtp \"550 no such user\"")
+    });
     assert_eq!(submitted.exit_code(), Some(5));
     let id = server.json(&["list"])["items"][0]["id"].as_str().unwrap().to_owned();
     for args in [&["wait", &id][..], &["result", &id], &["get", &id, "--watch"]] {

@@ -26,7 +26,11 @@ fn a_filter_is_for_what_the_verb_can_be_meant_for() {
     let waiting = server.submit(&["a", "--lane", "mail"]);
     let other = server.submit(&["a", "--lane", "web"]);
     let one = server.weft(&["cancel", "--lane", "mail", "--quiet"]);
-    assert_eq!(crate::process::stdout(&one), format!("{waiting}\n"), "one needs no question, and an ended one is not selected");
+    assert_eq!(
+        crate::process::stdout(&one),
+        format!("{waiting}\n"),
+        "one needs no question, and an ended one is not selected"
+    );
     assert_eq!([&done, &waiting, &other].map(|id| server.state(id)), ["completed", "cancelled", "waiting"]);
 
     let none = server.weft(&["release", "--all"]);

@@ -3,6 +3,7 @@
 mod batch;
 mod codes;
 mod examples;
+mod keys;
 mod many;
 mod names;
 mod person;
@@ -11,30 +12,50 @@ mod top;
 
 use crate::dev::Dev;
 use crate::http::Caller;
-use crate::process::{command, stdout, text};
+use crate::process::{Running, command, stdout, text};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
-/// A server in memory, and the binary that talks to it.
+/// A server, and the binary that talks to it.
 pub struct Server {
-    dev: Dev,
+    url: String,
+    /// What commands show, where a key is asked for
+    key: Option<String>,
+    _running: Running,
+    _folder: Option<TempDir>,
 }
 
 impl Server {
+    /// In memory, for everybody.
     pub fn start() -> Self {
-        Self { dev: Dev::in_memory() }
+        let Dev { running, url } = Dev::in_memory();
+        Self { url, key: None, _running: running, _folder: None }
     }
 
-    pub fn url(&self) -> &str {
-        &self.dev.url
+    /// One that asks for keys; commands show the first one.
+    pub fn with_keys() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
+        serve.current_dir(folder.path());
+        let running = Running::err_of(serve);
+        let line = running.wait_for("where it listens", |line| line.contains(" serves http"));
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        let key = std::fs::read_to_string(folder.path().join("weft-data/bootstrap.key")).unwrap().trim().to_owned();
+        Self { url, key: Some(key), _running: running, _folder: Some(folder) }
+    }
+
+    /// Lets a command talk to this server and to no other.
+    pub fn point(&self, weft: &mut Command) {
+        for name in ["WEFT_KEY", "WEFT_KEY_FILE", "WEFT_NAMESPACE", "NO_COLOR"] {
+            weft.env_remove(name);
+        }
+        weft.env("WEFT_URL", &self.url).envs(self.key.as_ref().map(|key| ("WEFT_KEY", key)));
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
         let mut weft = command(args);
-        weft.env("WEFT_URL", &self.dev.url);
-        for name in ["WEFT_KEY", "WEFT_KEY_FILE", "WEFT_NAMESPACE", "NO_COLOR"] {
-            weft.env_remove(name);
-        }
+        self.point(&mut weft);
         weft
     }
 
@@ -70,7 +91,7 @@ impl Server {
     }
 
     pub fn caller(&self) -> Caller {
-        self.dev.caller()
+        Caller::new(&self.url, self.key.as_deref())
     }
 
     /// Claims one execution of a lane, as a worker does.

@@ -28,6 +28,9 @@ fn an_end_of_several_ids_is_refused_and_names_them() {
     // Of 2 000 random ends of 16 bits about 30 come twice.
     let (end, twins) = ends.iter().find(|(_, ids)| ids.len() == 2).expect("two ids with one end");
     let told = server.fails(1, &["cancel", end]);
-    assert!(told.starts_with(&format!("error[ambiguous_id]: 2 executions have an id that ends with `{end}`")), "{told}");
+    assert!(
+        told.starts_with(&format!("error[ambiguous_id]: 2 executions have an id that ends with `{end}`")),
+        "{told}"
+    );
     assert!(twins.iter().all(|id| told.contains(id)), "{told}");
 }

@@ -15,7 +15,10 @@ fn json_is_one_object_with_the_names_of_the_api() {
     assert_eq!(server.json(&["get", id])["lane"], "mail");
     assert_eq!(server.json(&["list"])["items"][0]["id"], id);
     assert_eq!(server.json(&["count"])["total"], 1);
-    assert_eq!(server.json(&["count", "--by", "lane,state"])["groups"][0], json!({"lane": "mail", "state": "waiting", "count": 1}));
+    assert_eq!(
+        server.json(&["count", "--by", "lane,state"])["groups"][0],
+        json!({"lane": "mail", "state": "waiting", "count": 1})
+    );
     assert_eq!(server.json(&["explain", id])["running"], false);
     assert_eq!(server.json(&["history", id])["items"][0]["what"], "submitted");
     assert_eq!(server.json(&["hold", id])["results"][0], json!({"id": id, "ok": {"changed": true}}));
@@ -56,7 +59,9 @@ fn no_colours_go_into_a_pipe() {
     let server = Server::start();
     let id = server.submit(&["a", "--lane", "mail"]);
     server.fail("mail", "\u{1b}[31mred");
-    for args in [&["list"][..], &["get", &id, "--attempts"], &["count", "--by", "state"], &["history", &id], &["get", "nope"]] {
+    for args in
+        [&["list"][..], &["get", &id, "--attempts"], &["count", "--by", "state"], &["history", &id], &["get", "nope"]]
+    {
         let output = server.weft(args);
         let all = text(&output.stdout) + &text(&output.stderr);
         assert!(!all.contains('\x1b'), "{args:?}: {all:?}");
