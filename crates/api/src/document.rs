@@ -43,6 +43,7 @@ const TAGS: &[(&str, &str)] = &[
     ("executions", "Submit work, read it, steer it"),
     ("work", "Claim work and end it"),
     ("workers", "The registry of workers"),
+    ("bulk", "One verb for many executions"),
     ("keys", "API keys"),
     ("operation", "The deployment and its nodes"),
 ];
@@ -50,15 +51,18 @@ const TAGS: &[(&str, &str)] = &[
 fn operation(spec: &Spec, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = spec.path_names().map(path_parameter).collect();
     parameters.extend((spec.parameters)());
-    parameters.push(json!({
-        "name": "Weft-Namespace", "in": "header", "required": false, "schema": { "type": "string" },
-        "description": "Chooses among the namespaces of the key",
-    }));
+    parameters.push(namespace_parameter());
     if spec.changes() {
         parameters.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
             "schema": { "type": "string", "minLength": 1, "maxLength": 256 },
             "description": "A repeat of the call with the same key gets the first answer",
+        }));
+    }
+    if spec.all_codes().contains(&Code::RevisionMismatch) {
+        parameters.push(json!({
+            "name": "If-Match", "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "The `ETag` of a read; the call counts only if nothing has changed since",
         }));
     }
     let mut value = json!({
@@ -77,6 +81,13 @@ fn operation(spec: &Spec, schemas: &mut Schemas) -> Value {
         });
     }
     value
+}
+
+fn namespace_parameter() -> Value {
+    json!({
+        "name": "Weft-Namespace", "in": "header", "required": false, "schema": { "type": "string" },
+        "description": "Chooses among the namespaces of the key; the parameter `namespace` says the same",
+    })
 }
 
 fn path_parameter(name: &str) -> Value {
@@ -157,10 +168,21 @@ fn beside() -> Vec<(&'static str, Value)> {
         }
         value
     };
+    let mut notices = get(
+        "notices",
+        "What a worker should know about leases it holds, as server-sent events",
+        false,
+        json!({ "200": { "description": "Events `notice` with a `Notice` each; `bye` before the server ends it",
+            "content": { "text/event-stream": { "schema": { "$ref": "#/components/schemas/Notice" } } } } }),
+    );
+    notices["tags"] = json!(["workers"]);
+    notices["parameters"] = json!([path_parameter("instance"), namespace_parameter()]);
+    notices["x-weft-scope"] = json!(scope_text(Scope::Work));
     let ready = json!({ "type": "object", "required": ["ready"], "properties": {
         "ready": { "type": "boolean" }, "why": { "type": "array", "items": { "type": "string" } } } });
     let ready = |description: &str| json!({ "description": description, "content": { "application/json": { "schema": ready } } });
     vec![
+        ("/v1/workers/{instance}/notices", notices),
         ("/healthz", get("healthz", "The process lives", true, json!({ "200": text("text/plain") }))),
         ("/readyz", get("readyz", "The node takes work", true, json!({ "200": ready("Yes"), "503": ready("No") }))),
         (

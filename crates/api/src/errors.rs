@@ -66,7 +66,9 @@ const fn advice(code: Code) -> &'static str {
         Code::Unauthorized => {
             "Send `Authorization: Bearer weft_…`. Missing, unknown, wrong, expired and revoked keys all read the same."
         }
-        Code::Forbidden => "`fields.needs` names the scope that is missing; an administrator can give a key that has it.",
+        Code::Forbidden => {
+            "`fields.needs` names the scope that is missing; an administrator can give a key that has it."
+        }
         Code::ExecutionNotFound => {
             "It never existed, was purged, or belongs to another namespace: these cannot be told apart on purpose."
         }
@@ -90,7 +92,9 @@ const fn advice(code: Code) -> &'static str {
         Code::NotDelayed => "Only an execution that waits for a time can be moved to another.",
         Code::NotClaimable => "`explain` says why.",
         Code::CancelRequested => "Finish, cancel or fail it: work with a requested cancel is not put aside.",
-        Code::IdempotencyMismatch => "A key stands for one call with one body. `fields.existing` is what it stands for.",
+        Code::IdempotencyMismatch => {
+            "A key stands for one call with one body. `fields.existing` is what it stands for."
+        }
         Code::ReplayLimit => "Submit a new execution instead, or raise `policy.max_replays` of later ones.",
         Code::NameTaken => "Choose another name, or change what has it.",
         Code::RevisionMismatch => "Read it again, look at what changed, and send the new revision in `If-Match`.",

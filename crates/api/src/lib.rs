@@ -7,6 +7,7 @@ pub mod problem;
 pub mod payload;
 pub mod time;
 
+pub mod bulk;
 pub mod execution;
 pub mod key;
 pub mod node;

@@ -1,6 +1,7 @@
 //! Every operation, in one table. Each row becomes a route, a permission, a variant of `Call` and of `Reply`, a typed
 //! operation for clients, and an entry of the document.
 
+use crate::bulk as b;
 use crate::execution as x;
 use crate::key as k;
 use crate::node as n;
@@ -32,6 +33,7 @@ const FENCED: &[Code] = &[
 ];
 const ENDED: &[Code] = &[Code::ExecutionTerminal];
 const WORKER: &[Code] = &[Code::WorkerNotFound, Code::WorkerDead, Code::InstanceSuperseded];
+const BULK: &[Code] = &[Code::InvalidId, Code::NotFound, Code::IdempotencyMismatch];
 const KEY: &[Code] = &[Code::KeyNotFound, Code::NameTaken, Code::IdempotencyMismatch];
 
 /// A schema for what an operation takes or gives; none where that is not JSON.
@@ -278,6 +280,14 @@ operations! {
         { NoQuery, [NoBody], Small } => [k::RevokedKey], [KEY], "Revoke an API key";
     ListAudit "list_audit" "operation": Get "/v1/audit" (0) Admin 200
         { k::AuditQuery, [NoBody], Small } => [Page<k::AuditEntry>], [LIST], "What operators and administrators did";
+
+    StartBulk "start_bulk" "bulk": Post "/v1/bulk" (0) Operate 202
+        { NoQuery, [b::StartBulk], Small } => [b::BulkJob],
+        [&[Code::InvalidId, Code::IdempotencyMismatch, Code::DeadlineInPast]], "Do one verb to all executions of a filter";
+    GetBulk "get_bulk" "bulk": Get "/v1/bulk/{job}" (1) Operate 200
+        { NoQuery, [NoBody], Small } => [b::BulkJob], [BULK], "How far a bulk job is";
+    StopBulk "stop_bulk" "bulk": Post "/v1/bulk/{job}/stop" (1) Operate 200
+        { NoQuery, [b::StopBulk], Small } => [b::BulkJob], [BULK], "Stop a bulk job; what is done stays done";
 
     GetVersion "get_version" "operation": Get "/v1/version" (0) Any 200
         { NoQuery, [NoBody], Small } => [n::Version], [], "Version and store of this node";

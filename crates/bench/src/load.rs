@@ -20,7 +20,7 @@ use weft_engine::{Claim, Client, Completion, Submission};
 
 /// The namespace of every measured execution.
 pub const NAMESPACE: &str = "bench";
-const KIND: &str = "bench.noop";
+pub const KIND: &str = "bench.noop";
 
 /// Longer than any run may stand still: a claim that waits so long has found a fault.
 const CLAIM_WAIT_MS: u64 = 30_000;
@@ -43,9 +43,14 @@ impl Load {
     }
 
     pub fn submission(&self, number: u64) -> Submission {
+        Submission::new(KIND).input(self.input(number))
+    }
+
+    /// Its number, and as much as is missing.
+    pub fn input(&self, number: u64) -> Vec<u8> {
         let mut input = vec![b'.'; self.payload];
         input[..8].copy_from_slice(&number.to_le_bytes());
-        Submission::new(KIND).input(input)
+        input
     }
 }
 
@@ -172,7 +177,7 @@ async fn complete(client: &Client, held: Vec<Claimed>, seen: &Seen) -> Result<u6
 }
 
 /// Waits for all tasks; the first error ends them all.
-async fn finish<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<Vec<T>> {
+pub(crate) async fn finish<T: 'static>(mut tasks: JoinSet<Result<T>>) -> Result<Vec<T>> {
     let mut results = Vec::with_capacity(tasks.len());
     while let Some(result) = tasks.join_next().await {
         results.push(result.context("a task of the load stopped")??);

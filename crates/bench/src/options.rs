@@ -13,6 +13,8 @@ pub struct Options {
     pub seconds: Option<u64>,
     /// Engines on the same store.
     pub nodes: Option<usize>,
+    /// Over HTTP, with the worker of the SDK.
+    pub remote: bool,
 }
 
 /// The smallest input: it carries the number by which each execution is checked.
@@ -27,6 +29,7 @@ impl Options {
             ("--payload", self.payload.is_some()),
             ("--seconds", self.seconds.is_some()),
             ("--nodes", self.nodes.is_some()),
+            ("--remote", self.remote),
         ];
         let used = scenario.options();
         for (name, given) in given {
@@ -34,6 +37,9 @@ impl Options {
                 let used = if used.is_empty() { "none".to_owned() } else { used.join(", ") };
                 bail!("`{name}` has no effect on `{}`, which uses: {used}", scenario.name());
             }
+        }
+        if self.remote && self.nodes() > 1 {
+            bail!("`--remote` measures one server; leave `--nodes` out");
         }
         range("--n", self.n, scenario.n_min(), 100_000_000)?;
         range("--workers", self.workers.map(|workers| workers as u64), 1, 1024)?;

@@ -38,6 +38,8 @@ pub struct Report {
     pub idle: Option<Idle>,
     #[serde(flatten)]
     pub several: Option<Several>,
+    #[serde(flatten)]
+    pub http: Option<Http>,
     /// `ok`; a run whose checks fail ends with an error and has no report.
     pub checks: &'static str,
 }
@@ -70,9 +72,22 @@ pub struct Several {
     pub ratio_to_one_node: f64,
 }
 
+/// What `lifecycle --remote` adds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Http {
+    /// The same clients and the same worker in the process of the engine, in turn with those over HTTP.
+    pub in_process_per_s: f64,
+    /// Over HTTP over in-process.
+    pub ratio_to_in_process: f64,
+    /// What `lifecycle` does without the SDK: no idempotency keys, no registered worker, larger batches.
+    pub engine_per_s: f64,
+    /// Over HTTP over that.
+    pub ratio_to_engine: f64,
+}
+
 impl Report {
     /// The names of all fields, in their order.
-    pub const FIELDS: [&'static str; 35] = [
+    pub const FIELDS: [&'static str; 39] = [
         "scenario",
         "store",
         "durability",
@@ -107,6 +122,10 @@ impl Report {
         "cpu_percent",
         "one_node_per_s",
         "ratio_to_one_node",
+        "in_process_per_s",
+        "ratio_to_in_process",
+        "engine_per_s",
+        "ratio_to_engine",
         "checks",
     ];
 
@@ -139,6 +158,7 @@ impl Report {
             backlog: None,
             idle: None,
             several: None,
+            http: None,
             checks: "ok",
         }
     }

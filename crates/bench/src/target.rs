@@ -22,6 +22,16 @@ pub trait Target: Sync {
     /// What the store itself does for the same durable facts of `n` executions, by hand-written statements. With
     /// `n` = 0 only single commits are measured.
     fn floor(&self, n: u64, payload: usize) -> impl Future<Output = Result<Floor>> + Send;
+
+    /// A server for this engine, on a port of the loopback device.
+    fn serve(&self, engine: &Engine) -> impl Future<Output = Result<Served>> + Send;
+}
+
+/// A server that answers for an engine.
+pub struct Served {
+    pub url: String,
+    /// Ends the server and waits for that.
+    pub stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 type Removal = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -50,6 +60,11 @@ impl Bed {
     pub(crate) fn crew(&self) -> Result<Crew> {
         let clients = self.engines.iter().map(|engine| engine.client(NAMESPACE)).collect::<Result<_, _>>()?;
         Ok(Crew::new(clients))
+    }
+
+    /// The one that a server answers for.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engines[0]
     }
 
     /// What the engines have done for the store, each for itself.

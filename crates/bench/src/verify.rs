@@ -2,6 +2,8 @@
 
 use crate::load::Ids;
 use anyhow::{Context, Result, ensure};
+use bytes::Bytes;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
@@ -24,12 +26,16 @@ impl Seen {
 
     /// Notes that a worker got this execution, for the first time; answers its number.
     pub fn claimed(&self, work: &Claimed) -> Result<u64> {
-        let input =
-            work.input.as_ref().with_context(|| format!("check failed: `{}` came without its input", work.id))?;
+        self.got(&work.id, work.input.as_ref())
+    }
+
+    /// The same for work whose id is known as text.
+    pub fn got(&self, id: &impl Display, input: Option<&Bytes>) -> Result<u64> {
+        let input = input.with_context(|| format!("check failed: `{id}` came without its input"))?;
         let number = input.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-        let number = number.with_context(|| format!("check failed: `{}` came with a cut input", work.id))?;
+        let number = number.with_context(|| format!("check failed: `{id}` came with a cut input"))?;
         let word = self.bits.get((number / 64) as usize);
-        let word = word.with_context(|| format!("check failed: `{}` came with the input of no submission", work.id))?;
+        let word = word.with_context(|| format!("check failed: `{id}` came with the input of no submission"))?;
         let bit = 1 << (number % 64);
         ensure!(word.fetch_or(bit, Ordering::Relaxed) & bit == 0, "check failed: execution {number} was claimed twice");
         Ok(number)

@@ -46,7 +46,8 @@ struct Ready<'a> {
 
 /// What may be set in the environment. Where it listens, who may call and what the store is are the point of this
 /// command: a variable that is meant for `weft serve` must not open its store to everybody here.
-const FROM_ENVIRONMENT: [&str; 6] = ["engine.", "execution.", "limits.", "log.", "otel.", "server.cors_origins"];
+const FROM_ENVIRONMENT: [&str; 7] =
+    ["engine.", "execution.", "limits.", "log.", "otel.", "scanners.", "server.cors_origins"];
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;

@@ -1,31 +1,42 @@
 //! The `weft` binary: parses and validates everything, then builds it. The only crate besides the server that names a
 //! concrete store. Holds no rules.
 
+mod audit;
 mod bench;
+mod calls;
+mod completion;
 mod config;
 mod crash_node;
 mod demo;
 mod dev;
 mod doctor;
+mod execution;
 mod export;
 mod fault;
 mod import;
+mod key;
 mod log;
 mod migrate;
 mod node;
 mod nodes;
+mod openapi;
 #[cfg(feature = "otel")]
 mod otel;
 mod registry;
+mod remote;
+mod render;
 mod serve;
 mod settings;
 mod sim;
 mod store;
 mod terminal;
+mod top;
 mod transfer;
 mod version;
+mod worker;
+mod workers;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -34,21 +45,31 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Durable executions on SQLite, PostgreSQL or Valkey.
 #[derive(Parser)]
 #[command(name = "weft", version, before_help = "example: weft demo", arg_required_else_help = true)]
-#[command(max_term_width = 100, propagate_version = false)]
+#[command(max_term_width = 100, propagate_version = false, after_help = EXIT_CODES)]
 struct Weft {
     #[command(subcommand)]
     command: Command,
+
+    #[command(flatten)]
+    options: remote::Options,
 
     /// Never write colours; `NO_COLOR` says the same
     #[arg(long, global = true)]
     no_color: bool,
 }
 
+const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unreachable or timed out · 4 not allowed\n            \
+                          5 the execution ended without success · 130 interrupted";
+
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::Args),
     Dev(dev::Args),
+    Serve(Box<serve::Args>),
     Config(Box<config::Args>),
+    Worker(Box<worker::Args>),
+    #[command(flatten)]
+    Remote(calls::Command),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -56,6 +77,8 @@ enum Command {
     Export(export::Args),
     Import(import::Args),
     Nodes(nodes::Args),
+    Completion(completion::Args),
+    Openapi(openapi::Args),
     Version(version::Args),
     #[command(hide = true)]
     CrashNode(crash_node::Args),
@@ -66,38 +89,54 @@ pub enum End {
     Done,
     /// It ran, and its answer is no: a violation was found.
     Refused,
+    /// An execution that was waited for ended without success.
+    Unsuccessful,
     Interrupted,
 }
 
 fn main() -> ExitCode {
+    // What a worker starts for each of its tasks; it has the variables of a task, which are none of the other commands'.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|command| command == worker::SUPERVISE) {
+        return weft_exec::supervise(arguments);
+    }
     let weft = Weft::parse();
     // The simulator breaks things by the thousand: what the engine says about each is no news. What runs on has a log.
-    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_)) {
+    if !matches!(weft.command, Command::Sim(_) | Command::Dev(_) | Command::Serve(_) | Command::Worker(_)) {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
+        Command::Remote(command) => calls::run(command, weft.options, colour),
+        Command::Worker(args) => worker::run(*args, weft.options, colour),
+        Command::Doctor(args) => doctor::run(args, weft.options, colour),
+        _ if !weft.options.is_empty() => Err(fault::Fault::usage(
+            "options before the command are for those that talk to a server, and this one does not",
+        )),
         Command::Demo(args) => demo::run(args, colour),
         Command::Dev(args) => dev::run(args, colour),
+        Command::Serve(args) => serve::run(*args, colour),
         Command::Config(args) => config::run(*args, colour),
         Command::Bench(args) => bench::run(args, colour),
         Command::Sim(args) => sim::run(args, colour),
         Command::Migrate(args) => migrate::run(args),
-        Command::Doctor(args) => doctor::run(args, colour),
         Command::Export(args) => export::run(args, colour),
         Command::Import(args) => import::run(args, colour),
         Command::Nodes(args) => nodes::run(args, colour),
+        Command::Completion(args) => completion::run(args, Weft::command()),
+        Command::Openapi(args) => openapi::run(args),
         Command::Version(args) => version::run(args),
         Command::CrashNode(args) => crash_node::run(args),
     };
     match ended {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Refused) => ExitCode::from(1),
+        Ok(End::Unsuccessful) => ExitCode::from(5),
         Ok(End::Interrupted) => ExitCode::from(130),
         // Whoever reads the output has gone; there is nobody left to tell.
         Err(error) if terminal::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            terminal::say(&format!("{} {error:#}", colour.err.red("error:")));
+            terminal::say_error(&error, colour);
             ExitCode::from(fault::Fault::exit_code(&error))
         }
     }

@@ -1,10 +1,11 @@
 //! What people see: colours, tables, lines. Data goes to stdout, talk to stderr.
 
+use crate::fault::Fault;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_bench::Watch;
 use weft_bench::page::readable;
 
@@ -21,6 +22,13 @@ macro_rules! paints {
 }
 
 impl Paint {
+    /// Paints nothing.
+    pub const PLAIN: Paint = Paint(false);
+
+    pub fn is_on(self) -> bool {
+        self.0
+    }
+
     paints!(red = "31", green = "32", yellow = "33", blue = "36", dim = "2", bold = "1");
 }
 
@@ -59,6 +67,28 @@ pub fn put(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Writes bytes to stdout as they are.
+pub fn put_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    Ok(out.flush()?)
+}
+
+/// How many columns stdout has, if it is a terminal.
+pub fn width() -> Option<usize> {
+    let (columns, _) = terminal_size::terminal_size_of(io::stdout())?;
+    io::stdout().is_terminal().then_some(columns.0.into())
+}
+
+/// Tells an error: what happened, and what to do.
+pub fn say_error(error: &anyhow::Error, colour: Colour) {
+    let (word, message, hint) = Fault::told(error);
+    say(&format!("{} {message}", colour.err.red(&word)));
+    if let Some(hint) = hint {
+        say(&format!("{} {hint}", colour.err.blue("hint:")));
+    }
+}
+
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -76,18 +106,41 @@ pub fn log_to_stderr() {
 /// Rows under a heading, columns as wide as they need to be.
 pub struct Table {
     rows: Vec<Vec<String>>,
-    numbers: bool,
+    /// Aligned to the right
+    numbers: Vec<usize>,
 }
 
 impl Table {
     /// All columns but the first are aligned to the right.
     pub fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|&title| title.to_owned()).collect()], numbers: true }
+        Self {
+            rows: vec![heading.iter().map(|&title| title.to_owned()).collect()],
+            numbers: (1..heading.len()).collect(),
+        }
     }
 
     /// All columns are aligned to the left.
     pub fn left(heading: &[&str]) -> Self {
-        Self { numbers: false, ..Self::new(heading) }
+        Self { numbers: Vec::new(), ..Self::new(heading) }
+    }
+
+    /// Aligns one more column to the right.
+    pub fn right(&mut self, column: usize) {
+        self.numbers.push(column);
+    }
+
+    /// Cuts the last column so that rows fit `width` columns, but leaves `least` of it. Its cells have no colours.
+    pub fn cut_last(&mut self, width: usize, least: usize) {
+        let Some(last) = self.rows.first().map(|heading| heading.len() - 1) else { return };
+        let before: usize = (0..last).map(|column| self.width(column) + 2).sum();
+        let room = width.saturating_sub(before).max(least);
+        for cell in self.rows.iter_mut().filter_map(|row| row.get_mut(last)) {
+            *cell = crate::render::cut(cell, room);
+        }
+    }
+
+    fn width(&self, column: usize) -> usize {
+        self.rows.iter().filter_map(|row| row.get(column)).map(|cell| letters(cell)).max().unwrap_or(0)
     }
 
     pub fn row(&mut self, cells: Vec<String>) {
@@ -96,15 +149,12 @@ impl Table {
 
     pub fn render(&self, paint: Paint) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| letters(cell)).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let widths: Vec<usize> = (0..columns).map(|column| self.width(column)).collect();
         let mut lines = Vec::with_capacity(self.rows.len());
         for (at, row) in self.rows.iter().enumerate() {
             let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
                 let space = " ".repeat(width - letters(cell));
-                if column == 0 || !self.numbers { format!("{cell}{space}") } else { format!("{space}{cell}") }
+                if self.numbers.contains(&column) { format!("{space}{cell}") } else { format!("{cell}{space}") }
             });
             let line = cells.collect::<Vec<_>>().join("  ").trim_end().to_owned();
             lines.push(if at == 0 { paint.bold(&line) } else { line });
@@ -114,7 +164,7 @@ impl Table {
 }
 
 /// How many columns a text takes: codes of colours take none.
-fn letters(text: &str) -> usize {
+pub fn letters(text: &str) -> usize {
     text.split('\x1b')
         .enumerate()
         .map(|(at, piece)| {
@@ -134,21 +184,59 @@ pub struct Bars {
 
 impl Bars {
     pub fn new(colour: Colour) -> Self {
+        Self {
+            multi: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)),
+            current: Mutex::new(None),
+            bar_style: Self::bar_style(colour),
+            spinner_style: Self::style("{msg:28} …"),
+        }
+    }
+
+    fn style(template: &str) -> ProgressStyle {
+        ProgressStyle::with_template(template).expect("terminal: the template is well formed")
+    }
+
+    fn bar_style(colour: Colour) -> ProgressStyle {
         let template = match colour.err.0 {
             true => "{msg:28} {bar:32.cyan} {percent:>3} %  {rate:>11}  {elapsed}",
             false => "{msg:28} {bar:32} {percent:>3} %  {rate:>11}  {elapsed}",
         };
-        let style = |template| ProgressStyle::with_template(template).expect("terminal: the template is well formed");
-        Self {
-            multi: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)),
-            current: Mutex::new(None),
-            bar_style: style(template).progress_chars("█▓░").with_key("rate", rate),
-            spinner_style: style("{msg:28} …"),
-        }
+        Self::style(template).progress_chars("█▓░").with_key("rate", rate)
     }
 
     fn current(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
         self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A bar for work that takes longer than a second; it goes away when it is done.
+pub struct Progress {
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+/// Work that takes no longer is not worth a bar.
+const BAR_AFTER: Duration = Duration::from_secs(1);
+
+impl Progress {
+    pub fn new(colour: Colour, what: &str, total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        Self { bar: bar.with_style(Bars::bar_style(colour)).with_message(what.to_owned()), begun: Instant::now() }
+    }
+
+    pub fn advance(&self) {
+        self.advance_by(1);
+    }
+
+    pub fn advance_by(&self, by: u64) {
+        self.bar.inc(by);
+        if self.bar.is_hidden() && draws_progress() && self.begun.elapsed() >= BAR_AFTER {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+    }
+
+    pub fn end(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -24,8 +24,6 @@ pub fn find(key: &str) -> Option<&'static Row> {
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(86_400);
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -199,6 +197,12 @@ table! {
             .help("How long a lost wake-up can delay a waiting claim");
     }
 
+    "Scanners" {
+        SCANNERS_AT_ONCE: usize = count("scanners.at_once", 1, 64)
+            .default("4")
+            .help("Looks that scanners take at the same time");
+    }
+
     "Executions" {
         EXECUTION_RETENTION: Duration = duration("execution.retention", Duration::ZERO, ms(limits::RETENTION_MS_MAX))
             .default("24h")
@@ -251,15 +255,6 @@ table! {
             .default("weft")
             .help("Name of the service in traces");
     }
-
-    "Audit" {
-        AUDIT_RETENTION: Duration = duration("audit.retention", HOUR, times(DAY, 3650))
-            .default("365d")
-            .help("How long an entry of the audit log is kept");
-        AUDIT_FILE: Option<PathBuf> = path("audit.file")
-            .derived("none", "audit.jsonl")
-            .help("File to which every entry is copied, an object per line");
-    }
 }
 
 #[cfg(test)]
@@ -294,7 +289,6 @@ mod tests {
             ("engine.cache", "WEFT_ENGINE_CACHE", "--cache"),
             ("execution.idempotency_ttl", "WEFT_EXECUTION_IDEMPOTENCY_TTL", "--execution-idempotency-ttl"),
             ("log.level", "WEFT_LOG", "--log"),
-            ("audit.file", "WEFT_AUDIT_FILE", "--audit-file"),
         ] {
             let row = find(key).expect(key);
             assert_eq!((row.variable().as_str(), row.flag().as_deref()), (variable, Some(flag)));

@@ -1,19 +1,23 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::audit;
+use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
 use crate::execution::*;
 use crate::id::PartitionId;
+use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
 use crate::limits::Limits;
 use crate::node::heartbeat;
 use crate::record::dedup::{Body, What};
-use crate::record::{Dedup, Key, Record};
+use crate::record::{BulkJob, Dedup, Key, Record};
 use crate::reply::{Children, Reply};
 use crate::schema::PartMask;
 use crate::text::check_key;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
+use crate::worker;
 
 /// A call that went through.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +44,7 @@ fn fresh(reply: Reply) -> Applied {
 }
 
 /// Whether the caller has a scope that the verb needs.
-fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
+pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
     let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
     let scopes = who.scopes;
     match command {
@@ -56,7 +60,11 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::Complete(_)
         | Command::Fail(_)
         | Command::Delay(_)
-        | Command::WaitChildren(_) => scopes.need(work, "work"),
+        | Command::WaitChildren(_)
+        | Command::DeregisterWorker(_) => scopes.need(work, "work"),
+        // The engine enters a worker process that only claims, and notes that it was seen.
+        Command::RegisterWorker(_) | Command::BeatWorker(_) => scopes.need(work.with(Scopes::ENGINE), "work"),
+        Command::DrainWorker(_) => scopes.need(work.with(operate), "operate"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
@@ -67,10 +75,25 @@ fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::ForceFail(_)
         | Command::Purge(_)
         | Command::RetryParked(_)
-        | Command::DiscardParked(_) => scopes.need(operate, "operate"),
-        Command::Expire(_) | Command::RecordTrouble(_) | Command::DropEntry(_) | Command::Heartbeat(_) => {
-            scopes.need(Scopes::ENGINE, "engine")
+        | Command::DiscardParked(_)
+        | Command::UndrainWorker(_)
+        | Command::MarkWorkerDead(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_) => scopes.need(operate, "operate"),
+        Command::CreateKey(_) | Command::ChangeKey(_) | Command::RotateKey(_) | Command::RevokeKey(_) => {
+            scopes.need(Scopes::ADMIN, "admin")
         }
+        Command::Expire(_)
+        | Command::RecordTrouble(_)
+        | Command::DropEntry(_)
+        | Command::Heartbeat(_)
+        | Command::SettleWorker(_)
+        | Command::EndLease(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
 }
 
@@ -85,7 +108,7 @@ fn fenced_or(scopes: Scopes, fenced: bool, others: Scopes) -> Result<(), Rejecti
 }
 
 /// Shape and size, before anything is read.
-fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
+pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejection> {
     match command {
         Command::Submit(cmd) => submit::validate(cmd, limits, now),
         Command::SubmitAll(cmd) => submit_all::validate(cmd, limits, now),
@@ -107,18 +130,53 @@ fn validate(command: &Command, limits: &Limits, now: Time) -> Result<(), Rejecti
         Command::ForceFail(cmd) => force_fail::validate(cmd),
         Command::Replay(cmd) => replay::validate(cmd, now),
         Command::DiscardParked(cmd) => trouble::validate_discard(cmd),
+        Command::RegisterWorker(cmd) => worker::register::validate(cmd),
+        Command::BeatWorker(cmd) => worker::beat::validate(cmd),
+        Command::DeregisterWorker(cmd) => worker::deregister::validate(cmd),
+        Command::DrainWorker(cmd) => worker::drain::validate(cmd),
+        Command::UndrainWorker(cmd) => worker::undrain::validate(cmd),
+        Command::MarkWorkerDead(cmd) => worker::mark_dead::validate(cmd),
+        Command::StartBulk(cmd) => bulk::start::validate(cmd),
+        Command::CreateKey(cmd) => create_key::validate(cmd, now),
+        Command::ChangeKey(cmd) => change_key::validate(cmd, now),
+        Command::RotateKey(cmd) => rotate_key::validate(cmd),
         Command::Release(_)
         | Command::Purge(_)
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
-        | Command::RetryParked(_) => Ok(()),
+        | Command::SettleWorker(_)
+        | Command::EndLease(_)
+        | Command::RetryParked(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => Ok(()),
     }
 }
 
-fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+/// Runs the rule, and adds to the audit log what an operator does by it.
+pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     expect_revision(tx, call)?;
+    let target = target(&call.command);
+    if audit::prefetch(tx, call, target) {
+        // The rule says what it lacks as well; whatever it does is dropped with the miss.
+        let _ = act(tx, call);
+        return Err(Stop::Miss);
+    }
+    let before = audit::before(tx, call, target)?;
+    let reply = act(tx, call)?;
+    if let Some(before) = before {
+        audit::done(tx, call, before, &reply)?;
+    }
+    Ok(reply)
+}
+
+fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     let who = &call.principal;
     match &call.command {
         Command::Submit(cmd) => submit::submit(tx, who, cmd),
@@ -148,6 +206,25 @@ fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::Heartbeat(cmd) => heartbeat::heartbeat(tx, cmd),
         Command::RetryParked(cmd) => trouble::retry_parked(tx, who, cmd),
         Command::DiscardParked(cmd) => trouble::discard_parked(tx, who, cmd),
+        Command::RegisterWorker(cmd) => worker::register::register(tx, who, cmd),
+        Command::BeatWorker(cmd) => worker::beat::beat(tx, who, cmd),
+        Command::DeregisterWorker(cmd) => worker::deregister::deregister(tx, who, cmd),
+        Command::DrainWorker(cmd) => worker::drain::drain(tx, who, cmd),
+        Command::UndrainWorker(cmd) => worker::undrain::undrain(tx, who, cmd),
+        Command::MarkWorkerDead(cmd) => worker::mark_dead::mark_dead(tx, who, cmd),
+        Command::SettleWorker(cmd) => worker::settle::settle(tx, who, cmd),
+        Command::EndLease(cmd) => lose::end(tx, who, cmd),
+        Command::StartBulk(cmd) => bulk::start::start(tx, who, cmd),
+        Command::StopBulk(cmd) => bulk::stop::stop(tx, who, cmd),
+        Command::ShareBulk(cmd) => bulk::share::share(tx, cmd),
+        Command::AdvanceBulk(cmd) => bulk::advance::advance(tx, cmd),
+        Command::ReportBulk(cmd) => bulk::report::report(tx, cmd),
+        Command::CreateKey(cmd) => create_key::create_key(tx, who, cmd),
+        Command::ChangeKey(cmd) => change_key::change_key(tx, cmd),
+        Command::RotateKey(cmd) => rotate_key::rotate_key(tx, cmd),
+        Command::RevokeKey(cmd) => revoke_key::revoke_key(tx, cmd),
+        Command::TouchKey(cmd) => touch_key::touch_key(tx, cmd),
+        Command::NoteRefusal(cmd) => audit::note_refusal(tx, cmd),
     }
 }
 
@@ -161,11 +238,14 @@ fn expect_revision(tx: &mut Tx<'_>, call: &Call) -> Result<(), Stop> {
 }
 
 /// The partition in which a reply is kept; `None` for commands that keep none: the engine's own, claims, whose repeats the
-/// leases themselves answer, and those that record steps, which answer a repeat themselves and would be kept twice.
+/// leases themselves answer, those that record steps, which answer a repeat themselves and would be kept twice, and
+/// those about worker processes, of which a repeat changes nothing.
 fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
+        Command::StartBulk(cmd) => cmd.id?.partition(),
+        Command::StopBulk(cmd) => cmd.id.partition(),
         Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
         Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
         Command::Claim(_)
@@ -173,7 +253,13 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
-        | Command::Heartbeat(_) => return None,
+        | Command::Heartbeat(_)
+        | Command::EndLease(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_)
+        | Command::TouchKey(_)
+        | Command::NoteRefusal(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -203,13 +289,46 @@ fn record(command: &Command) -> Option<Key> {
         Command::Replay(cmd) => cmd.id,
         Command::Expire(cmd) => return cmd.key,
         Command::RecordTrouble(cmd) => return cmd.key,
+        Command::EndLease(cmd) => cmd.id,
+        Command::CreateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::ChangeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RotateKey(cmd) => return Some(key_of(cmd.id)),
+        Command::RevokeKey(cmd) => return Some(key_of(cmd.id)),
+        Command::TouchKey(cmd) => return Some(key_of(cmd.id)),
         Command::SubmitAll(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
+        | Command::NoteRefusal(_)
         | Command::RetryParked(_)
-        | Command::DiscardParked(_) => return None,
+        | Command::DiscardParked(_)
+        | Command::RegisterWorker(_)
+        | Command::BeatWorker(_)
+        | Command::DeregisterWorker(_)
+        | Command::DrainWorker(_)
+        | Command::UndrainWorker(_)
+        | Command::MarkWorkerDead(_)
+        | Command::SettleWorker(_)
+        | Command::StartBulk(_)
+        | Command::StopBulk(_)
+        | Command::ShareBulk(_)
+        | Command::AdvanceBulk(_)
+        | Command::ReportBulk(_) => return None,
     };
     Some(Key::Execution(id))
+}
+
+/// What an operator acts upon: the record of the command, or the dead letter it names.
+pub(crate) fn target(command: &Command) -> Option<Key> {
+    match command {
+        Command::RetryParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        Command::DiscardParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
+        Command::DrainWorker(cmd) => Some(cmd.name.key()),
+        Command::UndrainWorker(cmd) => Some(cmd.name.key()),
+        Command::MarkWorkerDead(cmd) => Some(cmd.name.key()),
+        Command::StartBulk(cmd) => cmd.id.map(BulkJob::key_of),
+        Command::StopBulk(cmd) => Some(BulkJob::key_of(cmd.id)),
+        other => record(other),
+    }
 }
 
 /// Runs the call unless its request id was seen: then the first reply, or a refusal if the body differs. A reply is
@@ -224,6 +343,7 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
         // The rest of what is missing is found by running on; it is loaded together with the kept reply.
         if !matches!(call.command, Command::Submit(_)) {
             record(&call.command).map(|record| tx.prefetch(record, PartMask::NONE));
+            audit::prefetch(tx, call, target(&call.command));
         }
         return Err(Stop::Miss);
     }

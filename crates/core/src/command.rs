@@ -2,15 +2,20 @@
 
 use crate::change::DueEntry;
 use crate::error::Rejection;
-use crate::id::{CommitId, ExecutionId, LeaseId};
-use crate::record::Key;
+use crate::filter::Filter;
+use crate::id::{BulkId, CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
+use crate::record::api_key::{Attributes, Mac, RateClass, Reach};
+use crate::record::bulk_job::{Counts, Definition, Place, Verb};
 use crate::record::execution::{Deadline, Policy};
+use crate::record::{ApiKey, Key};
 use crate::schema::Timer;
 use crate::text::{Capabilities, Text};
 use crate::time::Time;
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// One call: who, what, and whether a repeat of it must be recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,17 +33,42 @@ pub struct Principal {
     pub namespace: Text,
     pub name: Text,
     pub scopes: Scopes,
+    /// Where the call came from, for the audit log; absent inside a process.
+    pub origin: Option<Arc<Origin>>,
+}
+
+/// The way a call came in. What is not known is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Id of the API key.
+    pub key: Text,
+    pub address: Text,
+    pub request: Text,
 }
 
 impl Principal {
+    pub fn new(namespace: impl Into<Text>, name: impl Into<Text>, scopes: Scopes) -> Self {
+        Self { namespace: namespace.into(), name: name.into(), scopes, origin: None }
+    }
+
     /// May do everything in `namespace`.
     pub fn all(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
-        Self { namespace: namespace.into(), name: name.into(), scopes: Scopes::ALL }
+        Self::new(namespace, name, Scopes::ALL)
+    }
+
+    /// The owner of a key, acting in `namespace`, or in none yet. `None` if the key is not good there.
+    pub fn of_key(key: &ApiKey, namespace: Option<Text>, address: Text, request: Text) -> Option<Self> {
+        if namespace.as_ref().is_some_and(|namespace| !key.body.namespaces.holds(namespace)) {
+            return None;
+        }
+        let origin = Origin { key: key.id.to_string().into(), address, request };
+        let namespace = namespace.unwrap_or_else(|| "".into());
+        Some(Self { origin: Some(Arc::new(origin)), ..Self::new(namespace, key.body.name.clone(), key.body.scopes) })
     }
 
     /// The engine itself: timers and continuations. It acts in every namespace.
     pub fn engine() -> Self {
-        Self { namespace: "".into(), name: "engine".into(), scopes: Scopes::ENGINE }
+        Self::new("", "engine", Scopes::ENGINE)
     }
 
     pub fn is_engine(&self) -> bool {
@@ -46,7 +76,8 @@ impl Principal {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What somebody may do. None holds another, except that an administrator may operate. The bits are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scopes(u8);
 
 impl Scopes {
@@ -54,8 +85,20 @@ impl Scopes {
     pub const SUBMIT: Scopes = Scopes(1);
     pub const WORK: Scopes = Scopes(2);
     pub const OPERATE: Scopes = Scopes(4);
-    pub const ALL: Scopes = Scopes(7);
     pub const ENGINE: Scopes = Scopes(8);
+    pub const SIGNAL: Scopes = Scopes(16);
+    pub const ADMIN: Scopes = Scopes(32);
+    /// All that a key can have.
+    pub const ALL: Scopes = Scopes(1 | 2 | 4 | 16 | 32);
+
+    /// With their names, in the order in which they are told.
+    pub const NAMED: [(Scopes, &'static str); 5] = [
+        (Scopes::SUBMIT, "submit"),
+        (Scopes::WORK, "work"),
+        (Scopes::SIGNAL, "signal"),
+        (Scopes::OPERATE, "operate"),
+        (Scopes::ADMIN, "admin"),
+    ];
 
     pub const fn with(self, other: Scopes) -> Scopes {
         Scopes(self.0 | other.0)
@@ -63,12 +106,30 @@ impl Scopes {
 
     /// True if any scope of `wanted` is held.
     pub const fn any(self, wanted: Scopes) -> bool {
-        self.0 & wanted.0 != 0
+        let implied = if self.0 & Scopes::ADMIN.0 != 0 { Scopes::OPERATE.0 } else { 0 };
+        (self.0 | implied) & wanted.0 != 0
+    }
+
+    /// The single scope itself is among these, not only implied by another.
+    pub const fn has(self, scope: Scopes) -> bool {
+        self.0 & scope.0 == scope.0
+    }
+
+    /// At least one, and none but those that a key can have.
+    pub const fn is_of_keys(self) -> bool {
+        self.0 != 0 && self.0 & !Scopes::ALL.0 == 0
     }
 
     /// Refuses a caller that holds none of `wanted`; `name` is what the answer asks for.
     pub fn need(self, wanted: Scopes, name: &'static str) -> Result<(), Rejection> {
         if self.any(wanted) { Ok(()) } else { Err(Rejection::Forbidden { needs: name }) }
+    }
+}
+
+impl fmt::Display for Scopes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = Scopes::NAMED.into_iter().filter(|(scope, _)| self.has(*scope));
+        f.write_str(&held.map(|(_, name)| name).collect::<Vec<_>>().join(","))
     }
 }
 
@@ -114,6 +175,33 @@ pub enum Command {
     RetryParked(RetryParked),
     /// An operator removes a dead letter.
     DiscardParked(DiscardParked),
+    RegisterWorker(Box<RegisterWorker>),
+    BeatWorker(BeatWorker),
+    DeregisterWorker(DeregisterWorker),
+    DrainWorker(DrainWorker),
+    UndrainWorker(UndrainWorker),
+    MarkWorkerDead(MarkWorkerDead),
+    /// The engine's own: it has looked at the leases of a worker process.
+    SettleWorker(SettleWorker),
+    /// The engine's own: a lease goes with its worker process.
+    EndLease(EndLease),
+    /// One verb for all executions that a filter names.
+    StartBulk(Box<StartBulk>),
+    StopBulk(StopBulk),
+    /// The engine's own: a partition is told of its share of a bulk job, or that it is stopped.
+    ShareBulk(Box<ShareBulk>),
+    /// The engine's own: a bulk job, or a share of one, goes on.
+    AdvanceBulk(AdvanceBulk),
+    /// The engine's own: a share is done, and the job is told.
+    ReportBulk(ReportBulk),
+    CreateKey(Box<CreateKey>),
+    ChangeKey(Box<ChangeKey>),
+    RotateKey(RotateKey),
+    RevokeKey(RevokeKey),
+    /// The engine's own: a key is in use.
+    TouchKey(TouchKey),
+    /// The engine's own: a call was refused before it became a command.
+    NoteRefusal(NoteRefusal),
 }
 
 impl Command {
@@ -147,12 +235,31 @@ impl Command {
             Command::Heartbeat(_) => "heartbeat",
             Command::RetryParked(_) => "retry_parked",
             Command::DiscardParked(_) => "discard_parked",
+            Command::RegisterWorker(_) => "register_worker",
+            Command::BeatWorker(_) => "beat_worker",
+            Command::DeregisterWorker(_) => "deregister_worker",
+            Command::DrainWorker(_) => "drain_worker",
+            Command::UndrainWorker(_) => "undrain_worker",
+            Command::MarkWorkerDead(_) => "mark_worker_dead",
+            Command::SettleWorker(_) => "settle_worker",
+            Command::EndLease(_) => "end_lease",
+            Command::StartBulk(_) => "start_bulk",
+            Command::StopBulk(_) => "stop_bulk",
+            Command::ShareBulk(_) => "share_bulk",
+            Command::AdvanceBulk(_) => "advance_bulk",
+            Command::ReportBulk(_) => "report_bulk",
+            Command::CreateKey(_) => "create_key",
+            Command::ChangeKey(_) => "change_key",
+            Command::RotateKey(_) => "rotate_key",
+            Command::RevokeKey(_) => "revoke_key",
+            Command::TouchKey(_) => "touch_key",
+            Command::NoteRefusal(_) => "note_refusal",
         }
     }
 }
 
 /// A start or a deadline as the caller gave it: an absolute time or a duration, never both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum When {
     At(Time),
     InMs(u64),
@@ -196,9 +303,11 @@ pub struct Claim {
     pub worker: Text,
     pub instance: Text,
     pub lease_ms: u64,
-    pub kinds: Option<std::sync::Arc<[Text]>>,
+    pub kinds: Option<Arc<[Text]>>,
     pub capabilities: Capabilities,
     pub claim_ref: Option<[u8; 32]>,
+    /// That of the worker process, if it is registered.
+    pub session: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -306,7 +415,7 @@ pub struct Cancel {
     pub cascade: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CancelMode {
     Immediate,
     Graceful { grace_ms: u64 },
@@ -384,7 +493,7 @@ pub struct Replay {
 }
 
 /// What a replay does with the recorded steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Steps {
     /// The work begins anew.
     #[default]
@@ -393,7 +502,7 @@ pub enum Steps {
     Keep,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineWish {
     /// The submitted one; a relative one counts from the replay.
     Keep,
@@ -465,4 +574,226 @@ pub struct DiscardParked {
     pub letter: uuid::Uuid,
     pub partition: crate::id::PartitionId,
     pub reason: Text,
+}
+
+/// Where the record of a worker process is: the partition that the engine found by the hash of its key, and the key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerName {
+    pub partition: crate::id::PartitionId,
+    pub namespace: Text,
+    pub instance: Text,
+}
+
+impl WorkerName {
+    pub fn key(&self) -> Key {
+        Key::Worker(self.partition, crate::digest::worker(&self.namespace, &self.instance))
+    }
+}
+
+/// A worker process tells what it is. Another boot id than before is another session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RegisterWorker {
+    pub name: WorkerName,
+    pub worker: Text,
+    /// Empty where the engine enters one that only claims.
+    pub boot_id: Text,
+    pub lanes: Vec<Text>,
+    pub kinds: Option<Vec<Text>>,
+    pub capabilities: Capabilities,
+    pub capacity: Option<u32>,
+    pub version: Option<Text>,
+    pub host: Option<Text>,
+    pub labels: BTreeMap<Text, Text>,
+    pub ttl_ms: u64,
+    /// Leases of earlier sessions are given to others.
+    pub abandon: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BeatWorker {
+    pub name: WorkerName,
+    pub session: Option<u64>,
+    pub free: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeregisterWorker {
+    pub name: WorkerName,
+    pub session: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrainWorker {
+    pub name: WorkerName,
+    pub reason: Text,
+    /// What is left then is given to others.
+    pub deadline_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UndrainWorker {
+    pub name: WorkerName,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MarkWorkerDead {
+    pub name: WorkerName,
+    pub reason: Text,
+}
+
+/// What a look at the leases of a worker process has shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SettleWorker {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    /// The debt that was looked at, by the time it was made; another one is not touched.
+    pub owed_since: Option<Time>,
+    /// Leases that are owed an end are still there.
+    pub owed_left: bool,
+    /// It holds a lease.
+    pub held: bool,
+}
+
+/// Ends a lease because of its worker process, if it is still the current one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EndLease {
+    pub id: ExecutionId,
+    pub fence: Fence,
+    pub end: WorkerEnd,
+}
+
+/// Why leases end with their worker process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub enum WorkerEnd {
+    /// It is dead, or another process has its name: the lease counts as lost.
+    Lost,
+    /// It has left, or its time to drain is over: nothing is counted.
+    Drained,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StartBulk {
+    /// Minted by the engine. Not part of what the caller gave.
+    #[serde(skip)]
+    pub id: Option<BulkId>,
+    /// How many partitions there are.
+    #[serde(skip)]
+    pub partitions: u16,
+    pub filter: Filter,
+    pub verb: Verb,
+    /// Counts what would be done, and changes nothing.
+    pub dry_run: bool,
+    /// Ends once it was done to so many executions.
+    pub max: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopBulk {
+    pub id: BulkId,
+}
+
+/// Makes the share of a partition unless it is there, and ends it with `stop`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ShareBulk {
+    pub partition: PartitionId,
+    pub job: BulkId,
+    pub definition: Definition,
+    /// To how many executions the verb may still be done.
+    pub left: Option<u64>,
+    pub stop: bool,
+    /// When the job was read. What comes much later is not heeded: the share may have been there and gone.
+    pub told_at: Time,
+}
+
+/// Takes a bulk job, or a share of one, further, if it is still where the engine saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AdvanceBulk {
+    #[serde(skip)]
+    pub key: Option<Key>,
+    pub due: Time,
+    pub progress: BulkProgress,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum BulkProgress {
+    /// A share: the executions behind `after` that seem to match, and how far the look for them went.
+    Page { after: Option<Place>, found: Vec<Place>, through: Option<Place>, more: bool },
+    /// A share: the job knows its counts.
+    Reported,
+    /// A job: these partitions know of their shares, or that these are stopped.
+    Told { partitions: Vec<u16>, stopped: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReportBulk {
+    pub job: BulkId,
+    pub partition: PartitionId,
+    pub counts: Counts,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CreateKey {
+    /// Drawn with the secret. Neither is part of what the caller gave, so that a repeat is the same call.
+    #[serde(skip)]
+    pub id: KeyId,
+    #[serde(skip)]
+    pub mac: Mac,
+    pub name: Text,
+    pub scopes: Scopes,
+    pub namespaces: Reach,
+    pub attributes: Attributes,
+    pub expires_at: Option<Time>,
+    /// Do nothing if there is any key: of several nodes that start together one makes the first.
+    pub only_if_none: bool,
+}
+
+/// What to change about a key; what is absent stays.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChangeKey {
+    pub id: KeyId,
+    pub name: Option<Text>,
+    pub scopes: Option<Scopes>,
+    pub namespaces: Option<Reach>,
+    pub read_only: Option<bool>,
+    pub rate_class: Option<RateClass>,
+    pub expires_at: Option<Time>,
+}
+
+impl ChangeKey {
+    /// Changes nothing yet.
+    pub fn new(id: KeyId) -> Self {
+        Self { id, name: None, scopes: None, namespaces: None, read_only: None, rate_class: None, expires_at: None }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RotateKey {
+    pub id: KeyId,
+    /// Of the secret that was drawn.
+    #[serde(skip)]
+    pub mac: Mac,
+    pub overlap_ms: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RevokeKey {
+    pub id: KeyId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TouchKey {
+    pub id: KeyId,
+}
+
+/// Who was refused what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NoteRefusal {
+    /// Whose log it goes to.
+    pub partition: crate::id::PartitionId,
+    pub principal: Text,
+    pub namespace: Text,
+    pub origin: Option<Arc<Origin>>,
+    pub verb: Text,
+    pub target: Text,
+    pub code: Text,
 }

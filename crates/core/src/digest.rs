@@ -33,6 +33,11 @@ pub fn step(execution: ExecutionId, since: u32, name: &str) -> [u8; 32] {
     digest(&[b"step", execution.uuid().as_bytes(), &since.to_be_bytes(), name.as_bytes()])
 }
 
+/// The name of a worker process's record.
+pub fn worker(namespace: &str, instance: &str) -> [u8; 32] {
+    digest(&[b"worker", namespace.as_bytes(), instance.as_bytes()])
+}
+
 /// The number by which a submission with this key is placed: its partition is the remainder by their number.
 pub fn place(namespace: &str, key: &[u8]) -> u64 {
     let digest = digest(&[namespace.as_bytes(), key]);

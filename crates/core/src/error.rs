@@ -62,6 +62,9 @@ pub enum Rejection {
     AttemptNotFound,
     StepNotFound,
     DeadLetterNotFound,
+    BulkNotFound,
+    KeyNotFound,
+    NameTaken,
     ExecutionTerminal {
         outcome: Outcome,
         reason: Reason,
@@ -104,6 +107,16 @@ pub enum Rejection {
     /// What the key of a submission stands for is in another partition. The engine asks there; no caller sees it.
     Elsewhere {
         partition: PartitionId,
+    },
+    WorkerNotFound,
+    /// An operator has given the worker process up; it starts anew with another boot id.
+    WorkerDead {
+        at: Time,
+        reason: Text,
+    },
+    /// Another start of the worker process has taken its name.
+    InstanceSuperseded {
+        session: u64,
     },
     InvalidCursor,
     Busy {
@@ -159,7 +172,9 @@ impl Rejection {
             Self::StaleLease { .. } => "stale_lease",
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
-            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound => "not_found",
+            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound | Self::BulkNotFound => "not_found",
+            Self::KeyNotFound => "key_not_found",
+            Self::NameTaken => "name_taken",
             Self::ExecutionTerminal { .. } => "execution_terminal",
             Self::ExecutionNotTerminal { .. } => "execution_not_terminal",
             Self::NotDelayed { .. } => "not_delayed",
@@ -171,6 +186,9 @@ impl Rejection {
             Self::RevisionMismatch { .. } => "revision_mismatch",
             Self::AtItem { rejection, .. } => rejection.code(),
             Self::Elsewhere { .. } => "elsewhere",
+            Self::WorkerNotFound => "worker_not_found",
+            Self::WorkerDead { .. } => "worker_dead",
+            Self::InstanceSuperseded { .. } => "instance_superseded",
             Self::InvalidCursor => "invalid_cursor",
             Self::Busy { .. } => "busy",
             Self::Unavailable { .. } => "unavailable",
@@ -194,11 +212,17 @@ impl Rejection {
             | Self::LeaseLost { .. }
             | Self::Cancelled { .. }
             | Self::StaleLease { .. }
-            | Self::ExecutionNotActive { .. } => Class::Stop,
+            | Self::ExecutionNotActive { .. }
+            | Self::WorkerDead { .. }
+            | Self::InstanceSuperseded { .. } => Class::Stop,
             Self::ExecutionNotFound
             | Self::AttemptNotFound
             | Self::StepNotFound
             | Self::DeadLetterNotFound
+            | Self::WorkerNotFound
+            | Self::BulkNotFound
+            | Self::KeyNotFound
+            | Self::NameTaken
             | Self::ExecutionTerminal { .. }
             | Self::ExecutionNotTerminal { .. }
             | Self::NotDelayed { .. }
@@ -253,6 +277,9 @@ impl fmt::Display for Rejection {
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
+            Self::BulkNotFound => write!(f, "there is no such bulk job in this namespace"),
+            Self::KeyNotFound => write!(f, "there is no such key"),
+            Self::NameTaken => write!(f, "another key has this name; choose another"),
             Self::ExecutionTerminal { outcome, reason, .. } => {
                 write!(f, "it has ended: {} ({})", outcome.name(), reason.name())
             }
@@ -280,6 +307,13 @@ impl fmt::Display for Rejection {
             Self::RevisionMismatch { current: None } => write!(f, "it is changing; look at it and decide again"),
             Self::AtItem { index, rejection } => write!(f, "item {index}: {rejection}"),
             Self::Elsewhere { partition } => write!(f, "the key is bound in partition {partition}; repeat it there"),
+            Self::WorkerNotFound => write!(f, "there is no such worker in this namespace; register it"),
+            Self::WorkerDead { at, reason } => {
+                write!(f, "the worker was given up at {} ({reason}); start it again and register", at.ms())
+            }
+            Self::InstanceSuperseded { session } => {
+                write!(f, "another process has taken this instance name, with session {session}; exit")
+            }
             Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
             Self::Busy { retry_after_ms } => {
                 write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")

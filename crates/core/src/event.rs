@@ -8,7 +8,7 @@ use crate::text::Text;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 
-/// One fact: about an execution, or about the store itself.
+/// One fact: about an execution, a worker process, or the store itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
@@ -117,6 +117,32 @@ pub enum Fact {
         /// Those that the witness knows to have changed in the range.
         executions: Vec<ExecutionId>,
     },
+    WorkerRegistered {
+        worker: Text,
+        instance: Text,
+        session: u64,
+        lanes: Vec<Text>,
+    },
+    WorkerDraining {
+        worker: Text,
+        instance: Text,
+        reason: Text,
+        deadline_at: Option<Time>,
+    },
+    WorkerDrained {
+        worker: Text,
+        instance: Text,
+    },
+    /// It was not seen for too long, or an operator gave it up for this reason.
+    WorkerLost {
+        worker: Text,
+        instance: Text,
+        reason: Option<Text>,
+    },
+    WorkerLeft {
+        worker: Text,
+        instance: Text,
+    },
 }
 
 impl Fact {
@@ -143,6 +169,11 @@ impl Fact {
             Fact::Purged => "execution.purged",
             Fact::ScannerParked { .. } => "scanner.parked",
             Fact::StoreDataLost { .. } => "store.data_lost",
+            Fact::WorkerRegistered { .. } => "worker.registered",
+            Fact::WorkerDraining { .. } => "worker.draining",
+            Fact::WorkerDrained { .. } => "worker.drained",
+            Fact::WorkerLost { .. } => "worker.lost",
+            Fact::WorkerLeft { .. } => "worker.left",
         }
     }
 }

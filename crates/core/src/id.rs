@@ -87,9 +87,55 @@ typed_id!(
     ExecutionId, "x"
 );
 typed_id!(
+    /// One bulk job; its partition is where the job itself is.
+    BulkId, "j"
+);
+typed_id!(
     /// One lease; never repeated, not even after the store lost data.
     LeaseId, "l"
 );
+
+/// The public half of an API key: eight digits of base 62.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct KeyId([u8; KeyId::LEN]);
+
+impl KeyId {
+    pub const LEN: usize = 8;
+
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let id: [u8; Self::LEN] = bytes.try_into().ok()?;
+        id.iter().all(u8::is_ascii_alphanumeric).then_some(Self(id))
+    }
+
+    pub const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.0).expect("key id: its bytes are ASCII"))
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is no id of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the id of a key, which has eight letters or digits")]
+pub struct ParseKeyIdError;
+
+impl FromStr for KeyId {
+    type Err = ParseKeyIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseKeyIdError> {
+        Self::from_bytes(text.as_bytes()).ok_or(ParseKeyIdError)
+    }
+}
 
 /// The unique token of one commit. It is the revision of every record the commit wrote.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -125,6 +171,15 @@ mod tests {
         let id = ExecutionId::new(PartitionId(7), Uuid::from_u128(0x0198_f2c4_7a1e_7b6c_9d20_e5b1_a4f3_c8d7));
         assert_eq!(id.to_string(), "x_7_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7");
         assert_eq!(id.to_string().parse(), Ok(id));
+    }
+
+    #[test]
+    fn sec_4_an_id_of_a_key_has_eight_digits_of_base_62() {
+        let id: KeyId = "0aZz9bC1".parse().unwrap();
+        assert_eq!(id.to_string(), "0aZz9bC1");
+        for text in ["", "0aZz9bC", "0aZz9bC12", "0aZz9b_1", "0aZz9b\u{e9}"] {
+            assert_eq!(text.parse::<KeyId>(), Err(ParseKeyIdError), "{text:?}");
+        }
     }
 
     #[test]

@@ -1,8 +1,12 @@
-//! What must hold for every execution after every commit. A command that would break one of these is refused.
+//! What must hold for every execution, worker process and key after every commit. A command that would break one of
+//! these is refused.
 
 use crate::execution::children;
 use crate::limits::{STEPS_BYTES_MAX, STEPS_MAX};
+use crate::record::ApiKey;
+use crate::record::api_key::Reach;
 use crate::record::execution::{Execution, Hold, HoldKey, Next, State};
+use crate::record::worker::{self, Worker};
 use crate::time::Time;
 use std::fmt;
 
@@ -68,4 +72,25 @@ pub fn check(execution: &Execution, now: Time) -> Result<(), Broken> {
     hold("E13", "reclaims within the policy", hot.reclaims <= policy.max_reclaims)?;
     hold("E13", "replays within the policy", hot.replays <= policy.max_replays)?;
     hold("E4", "no more attempts than leases", u64::from(hot.attempts) <= hot.epoch)
+}
+
+/// The same for the record of a worker process.
+pub fn check_worker(worker: &Worker, now: Time) -> Result<(), Broken> {
+    let body = &worker.body;
+    let hold = |id, what, holds: bool| if holds { Ok(()) } else { Err(Broken { id, what }) };
+    let looks = body.owed.is_some() || matches!(body.state, worker::State::Draining(_));
+    hold("S9", "leases are looked at exactly while some are owed or it drains", looks == body.look_at.is_some())?;
+    hold("S9", "no session is owed that has not begun", body.owed.is_none_or(|owed| owed.before <= body.session + 1))?;
+    hold("S9", "the first session is the first", body.session >= 1)?;
+    hold("S9", "seen by now", body.last_seen_at <= now && body.session_at <= now)
+}
+
+/// Checks what the record of a key can show by itself.
+pub fn check_key(key: &ApiKey) -> Result<(), Broken> {
+    let body = &key.body;
+    let hold = |id, what, holds: bool| if holds { Ok(()) } else { Err(Broken { id, what }) };
+    hold("K1", "a key may do something", body.scopes.is_of_keys())?;
+    hold("K1", "a key is good in some namespace", body.namespaces != Reach::Some(Default::default()))?;
+    let overlap = body.previous.is_none_or(|(_, until)| body.rotated_at.is_some_and(|at| until > at));
+    hold("K3", "an old secret ends after the rotation that made it old", overlap)
 }

@@ -5,6 +5,8 @@
 //! its rules; the engine brings records and commands together.
 
 pub mod apply;
+pub mod audit;
+pub mod bulk;
 pub mod change;
 pub mod codec;
 pub mod command;
@@ -13,8 +15,10 @@ pub mod digest;
 pub mod error;
 pub mod event;
 pub mod execution;
+pub mod filter;
 pub mod id;
 pub mod invariant;
+pub mod key;
 pub mod limits;
 pub mod loss;
 pub mod node;
@@ -25,6 +29,7 @@ pub mod schema;
 pub mod text;
 pub mod time;
 pub mod tx;
+pub mod worker;
 
 #[cfg(test)]
 extern crate self as weft_core;
@@ -33,5 +38,5 @@ extern crate self as weft_core;
 mod kit;
 
 pub use error::Rejection;
-pub use id::{CommitId, ExecutionId, LeaseId, PartitionId};
+pub use id::{BulkId, CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
 pub use time::Time;

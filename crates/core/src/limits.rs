@@ -83,6 +83,14 @@ pub const PURGE_STEPS_PER_COMMIT: u32 = 500;
 pub const FANOUT_PER_COMMIT: usize = 1000;
 /// Attempts that go with the execution itself; a longer history is left to a continuation.
 pub const PURGE_INLINE_MAX: usize = 16;
+/// Executions that one commit of a bulk job may meet; it ends earlier when it has changed so much.
+pub const BULK_PER_COMMIT: usize = 250;
+pub const BULK_RECORDS_PER_COMMIT: usize = 1000;
+pub const BULK_BYTES_PER_COMMIT: usize = 2 << 20;
+/// How long a bulk job is kept after its end.
+pub const BULK_KEEP_MS: u64 = DAY_MS;
+/// States that a filter may name.
+pub const FILTER_STATES_MAX: usize = 16;
 pub const ACTIONS_MAX: usize = 256;
 pub const LEASE_EPISODES_MAX: usize = 64;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
@@ -102,6 +110,35 @@ pub const NODE_TTL_MS: u64 = 10_000;
 pub const NODE_HEARTBEAT_MS: u64 = 3_000;
 /// How long the record of a silent node stays, as a witness.
 pub const NODE_KEEP_MS: u64 = DAY_MS;
+
+/// A worker process that was not seen for its ttl is silent. That it was seen is written every third of it.
+pub const WORKER_TTL_MS_MIN: u64 = 5_000;
+pub const WORKER_TTL_MS_MAX: u64 = 600_000;
+pub const WORKER_TTL_MS_DEFAULT: u64 = 60_000;
+/// How long the record of one that is dead or drained stays.
+pub const WORKER_KEEP_MS: u64 = 3_600_000;
+/// How often the leases of one that drains are looked at.
+pub const WORKER_LOOK_MS: u64 = 2_000;
+/// Until then every node knows that a session has ended, and no more leases are taken in its name.
+pub const WORKER_LAG_MS: u64 = 10_000;
+/// A lease of this age that its worker does not list was forgotten, and is not one that is on its way.
+pub const UNKNOWN_AGE_MS: u64 = 5_000;
+pub const HOLDING_MAX: usize = 10_000;
+pub const VERSION_MAX: usize = 128;
+pub const HOST_MAX: usize = 256;
+const _: () = assert!(WORKER_TTL_MS_MAX * 4 / 3 < WORKER_KEEP_MS);
+/// API keys of a deployment.
+pub const KEYS_MAX: usize = 1000;
+pub const KEY_NAMESPACES_MAX: usize = 64;
+/// How long the old secret of a key stays good after a rotation.
+pub const KEY_OVERLAP_MS_DEFAULT: u64 = DAY_MS;
+pub const KEY_OVERLAP_MS_MAX: u64 = 30 * DAY_MS;
+/// The use of a key is written down once in this time.
+pub const KEY_TOUCH_MS: u64 = 3_600_000;
+
+pub const AUDIT_KEPT_MS: u64 = 365 * DAY_MS;
+/// Bytes of one text in an entry of the audit log; what is longer is cut.
+pub const AUDIT_TEXT_MAX: usize = 512;
 
 /// What every store takes in one commit.
 pub const RECORDS_PER_COMMIT_MAX: usize = 4096;

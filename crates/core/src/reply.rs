@@ -1,9 +1,9 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
-use crate::id::{ExecutionId, LeaseId};
-use crate::record::Step;
+use crate::id::{BulkId, ExecutionId, LeaseId};
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::record::{ApiKey, Step};
 use crate::text::Text;
 use crate::time::Time;
 use bytes::Bytes;
@@ -65,10 +65,19 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat: done.
+    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat, what a bulk job and its
+    /// shares tell each other: done.
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
+    /// A worker process as it stands now.
+    Worker(Box<crate::record::worker::Body>),
+    BulkStarted(BulkId),
+    /// A key as it is now.
+    Key(Box<ApiKey>),
+    /// A first key was to be made, and there are keys.
+    KeysExist,
+    KeyRevoked,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

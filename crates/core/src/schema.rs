@@ -16,11 +16,28 @@ pub enum Kind {
     DeadLetter = 5,
     Node = 6,
     Step = 7,
+    BulkJob = 8,
+    ApiKey = 9,
+    Audit = 10,
+    Register = 11,
+    Worker = 12,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] =
-        [Kind::Execution, Kind::Attempt, Kind::Dedup, Kind::Continuation, Kind::DeadLetter, Kind::Node, Kind::Step];
+    pub const ALL: [Kind; 12] = [
+        Kind::Execution,
+        Kind::Attempt,
+        Kind::Dedup,
+        Kind::Continuation,
+        Kind::DeadLetter,
+        Kind::Node,
+        Kind::Step,
+        Kind::Worker,
+        Kind::BulkJob,
+        Kind::ApiKey,
+        Kind::Audit,
+        Kind::Register,
+    ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -35,6 +52,11 @@ impl Kind {
             Kind::DeadLetter => &DEAD_LETTERS,
             Kind::Node => &NODES,
             Kind::Step => &STEPS,
+            Kind::Worker => &WORKERS,
+            Kind::BulkJob => &BULK_JOBS,
+            Kind::ApiKey => &API_KEYS,
+            Kind::Audit => &AUDIT,
+            Kind::Register => &REGISTERS,
         }
     }
 }
@@ -113,10 +135,18 @@ pub enum IndexId {
     Attempts,
     /// Dead letters in the order they were parked, which is the order of their ids.
     DeadLetters,
+    /// Active executions by the registered worker process that holds them.
+    ByHolder,
+    /// Worker processes of a namespace by their names.
+    Workers,
+    /// API keys by name.
+    KeysByName,
+    /// The audit log: time of the act.
+    AuditByTime,
 }
 
 impl IndexId {
-    pub const ALL: [IndexId; 7] = [
+    pub const ALL: [IndexId; 11] = [
         IndexId::Ready,
         IndexId::ByCreated,
         IndexId::ByState,
@@ -124,6 +154,10 @@ impl IndexId {
         IndexId::ByClaim,
         IndexId::Attempts,
         IndexId::DeadLetters,
+        IndexId::ByHolder,
+        IndexId::Workers,
+        IndexId::KeysByName,
+        IndexId::AuditByTime,
     ];
 
     pub fn get(self) -> &'static Index {
@@ -194,10 +228,16 @@ pub enum Timer {
     Purge = 8,
     /// Children that are owed a cancel.
     CancelChildren = 9,
+    /// A worker process that is silent, or drains for too long, or was kept long enough.
+    Worker = 10,
+    /// Leases of a worker process that are to be looked at.
+    WorkerLeases = 11,
+    /// A bulk job, or a share of one, that goes on.
+    Bulk = 12,
 }
 
 impl Timer {
-    pub const ALL: [Timer; 9] = [
+    pub const ALL: [Timer; 12] = [
         Timer::Lease,
         Timer::AttemptTimeout,
         Timer::Deadline,
@@ -207,6 +247,9 @@ impl Timer {
         Timer::Retention,
         Timer::Purge,
         Timer::CancelChildren,
+        Timer::Worker,
+        Timer::WorkerLeases,
+        Timer::Bulk,
     ];
 
     pub fn from_u8(number: u8) -> Option<Timer> {
@@ -224,6 +267,9 @@ impl Timer {
             Timer::Retention => "retention",
             Timer::Purge => "purge",
             Timer::CancelChildren => "cancel_children",
+            Timer::Worker => "worker",
+            Timer::WorkerLeases => "worker_leases",
+            Timer::Bulk => "bulk",
         }
     }
 }
@@ -272,6 +318,8 @@ pub mod execution {
     /// The public state again, unless it is one that every execution passes through: waiting, active, completed. So the
     /// usual life of an execution does not touch the index of states.
     pub const LISTED: usize = 15;
+    /// The worker process that holds the lease, if it took it in the name of a session: others pay for no index.
+    pub const HOLDER: usize = 16;
 
     pub const HOT: u8 = 0;
     pub const SPEC: u8 = 1;
@@ -292,6 +340,14 @@ pub mod attempt {
     pub const RESULT: u8 = 1;
     pub const DETAIL: u8 = 2;
     pub const LIGHT: PartMask = PartMask::of(BODY);
+}
+
+/// Places of the facets of a worker.
+pub mod worker {
+    pub const NAMESPACE: usize = 0;
+    pub const INSTANCE: usize = 1;
+    pub const SESSION: usize = 3;
+    pub const STATE: usize = 4;
 }
 
 /// Places of the parts of a step.
@@ -322,6 +378,7 @@ pub static EXECUTIONS: Table = Table {
         moving_null("finished_at", Type::Int),
         moving("updated_at", Type::Int),
         moving_null("listed", Type::Text),
+        moving_null("holder", Type::Text),
     ],
     parts: &["hot", "spec", "tags", "trouble", "input", "checkpoint", "actions", "result"],
     light: execution::LIGHT,
@@ -367,6 +424,13 @@ pub static EXECUTIONS: Table = Table {
             kind: Kind::Execution,
             facets: &[execution::CLAIM_REF],
             when: Some(execution::CLAIM_REF),
+        },
+        Index {
+            id: IndexId::ByHolder,
+            name: "executions_by_holder",
+            kind: Kind::Execution,
+            facets: &[execution::NAMESPACE, execution::HOLDER],
+            when: Some(execution::HOLDER),
         },
     ],
 };
@@ -451,6 +515,83 @@ pub static STEPS: Table = Table {
     indexes: &[],
 };
 
+pub static WORKERS: Table = Table {
+    kind: Kind::Worker,
+    name: "workers",
+    facets: &[
+        fixed("namespace", Type::Text),
+        fixed("instance", Type::Text),
+        moving("worker", Type::Text),
+        moving("session", Type::Int),
+        moving("state", Type::Text),
+        moving_null("version", Type::Text),
+        moving("seen_at", Type::Int),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::Workers,
+        name: "workers_by_instance",
+        kind: Kind::Worker,
+        facets: &[worker::NAMESPACE, worker::INSTANCE],
+        when: None,
+    }],
+};
+
+pub static API_KEYS: Table = Table {
+    kind: Kind::ApiKey,
+    name: "api_keys",
+    facets: &[
+        moving("name", Type::Text),
+        fixed("created_at", Type::Int),
+        moving_null("expires_at", Type::Int),
+        moving_null("last_used_at", Type::Int),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::KeysByName,
+        name: "api_keys_by_name",
+        kind: Kind::ApiKey,
+        facets: &[0],
+        when: None,
+    }],
+};
+
+pub static BULK_JOBS: Table = Table {
+    kind: Kind::BulkJob,
+    name: "bulk_jobs",
+    facets: &[fixed("namespace", Type::Text), fixed("role", Type::Text), fixed("created_at", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    // A job names its partition and the partitions of its shares: they are read by their keys.
+    indexes: &[],
+};
+
+pub static AUDIT: Table = Table {
+    kind: Kind::Audit,
+    name: "audit",
+    facets: &[
+        fixed("acted_at", Type::Int),
+        fixed("principal", Type::Text),
+        fixed("verb", Type::Text),
+        fixed("target", Type::Text),
+        fixed("result", Type::Text),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index { id: IndexId::AuditByTime, name: "audit_by_time", kind: Kind::Audit, facets: &[0], when: None }],
+};
+
+pub static REGISTERS: Table = Table {
+    kind: Kind::Register,
+    name: "registers",
+    facets: &[fixed("subject", Type::Text)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,6 +615,9 @@ mod tests {
         assert_eq!(name(execution::CLAIM_REF), "claim_ref");
         assert_eq!(name(execution::UPDATED_AT), "updated_at");
         assert_eq!(name(execution::LISTED), "listed");
+        assert_eq!(name(execution::HOLDER), "holder");
+        assert_eq!(WORKERS.facets[worker::SESSION].name, "session");
+        assert_eq!(WORKERS.facets[worker::STATE].name, "state");
         assert_eq!(EXECUTIONS.parts[execution::RESULT as usize], "result");
     }
 }

@@ -11,8 +11,8 @@ use crate::id::{CommitId, ExecutionId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
-use crate::record::{Attempt, Execution, Key, Record, node};
-use crate::schema::{Due, PartMask, Value};
+use crate::record::{Attempt, Execution, Key, Record, node, worker};
+use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,6 +169,9 @@ impl Overlay {
                 // Who comes or goes changes the share of all others.
                 lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
+            if key.kind() == Kind::Worker && stands_otherwise(&slot) {
+                lanes.insert((worker::LANE.0.into(), worker::LANE.1.into()));
+            }
             writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &slot)));
             if let Some(record) = &mut slot.record {
                 record.mark_clean();
@@ -193,6 +196,15 @@ impl Overlay {
         };
         (batch, after)
     }
+}
+
+/// A worker process has come, gone, or changed in what other nodes ask about it: most writes say only that it was seen.
+fn stands_otherwise(slot: &Slot) -> bool {
+    let now = slot.record.as_ref().map(Record::facets);
+    let told = |facets: &Option<Vec<Value>>| {
+        facets.as_ref().map(|facets| (facets[worker_schema::SESSION].clone(), facets[worker_schema::STATE].clone()))
+    };
+    told(&slot.old_facets) != told(&now)
 }
 
 /// The write of a slot; `None` for a record that this batch made and removed again.
@@ -226,6 +238,9 @@ pub struct Tx<'a> {
     now: Time,
     limits: &'a Limits,
     writes: BTreeMap<Key, Pending>,
+    /// Writes of rules that `within` has run before; `writes` is on top.
+    kept: BTreeMap<Key, Pending>,
+    kept_weight: usize,
     reads: BTreeMap<Key, Option<CommitId>>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
@@ -239,6 +254,15 @@ enum Pending {
     Put(Record),
     Delete,
     DeleteBlind,
+}
+
+impl Pending {
+    fn weight(&self) -> usize {
+        match self {
+            Pending::Put(record) => record.weight(),
+            Pending::Delete | Pending::DeleteBlind => 0,
+        }
+    }
 }
 
 /// What a successful command wants merged into its batch.
@@ -306,6 +330,8 @@ impl<'a> Tx<'a> {
             now,
             limits,
             writes: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            kept_weight: 0,
             reads: BTreeMap::new(),
             due_drops: Vec::new(),
             events: Vec::new(),
@@ -326,7 +352,7 @@ impl<'a> Tx<'a> {
 
     /// A copy of the record with at least the light parts and `parts`; `None` if there is none.
     pub fn get(&mut self, key: Key, parts: PartMask) -> Result<Option<Record>, Stop> {
-        if let Some(pending) = self.writes.get(&key) {
+        if let Some(pending) = self.writes.get(&key).or_else(|| self.kept.get(&key)) {
             return match pending {
                 Pending::Put(record) => self.with_parts(key, record.clone(), parts),
                 Pending::Delete | Pending::DeleteBlind => Ok(None),
@@ -375,7 +401,7 @@ impl<'a> Tx<'a> {
 
     /// The revision of a record as a caller may know it; `None` if it is absent, or changed by what is not committed yet.
     pub fn revision(&mut self, key: Key) -> Result<Option<CommitId>, Stop> {
-        if self.writes.contains_key(&key) || self.overlay.get(&key).is_some() {
+        if self.writes.contains_key(&key) || self.kept.contains_key(&key) || self.overlay.get(&key).is_some() {
             return Ok(None);
         }
         self.get(key, PartMask::NONE)?;
@@ -458,7 +484,31 @@ impl<'a> Tx<'a> {
 
     /// True if the command has changed nothing so far.
     pub fn is_unchanged(&self) -> bool {
-        self.writes.is_empty() && self.due_drops.is_empty()
+        self.writes.is_empty() && self.kept.is_empty() && self.due_drops.is_empty()
+    }
+
+    /// Records that the command changes so far, and about how many bytes they are.
+    pub fn size(&self) -> (usize, usize) {
+        let weight: usize = self.writes.values().map(Pending::weight).sum();
+        (self.kept.len() + self.writes.len(), self.kept_weight + weight)
+    }
+
+    /// Runs a rule that may be refused while the command goes on: what is refused leaves nothing behind. With `keep` false
+    /// an accepted one does not either, and only its answer is known.
+    pub fn within<T>(&mut self, keep: bool, rule: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
+        for (key, pending) in std::mem::take(&mut self.writes) {
+            self.kept_weight += pending.weight();
+            self.kept.insert(key, pending);
+        }
+        let (drops, events, children) = (self.due_drops.len(), self.events.len(), self.children.len());
+        let answer = rule(self).and_then(|answer| self.check_writes().map(|()| answer).map_err(Stop::from));
+        if answer.is_err() || !keep {
+            self.writes.clear();
+            self.due_drops.truncate(drops);
+            self.events.truncate(events);
+            self.children.truncate(children);
+        }
+        answer
     }
 
     /// Removes a record that was read.
@@ -500,16 +550,30 @@ impl<'a> Tx<'a> {
         matches!(self.get(key, parts), Err(Stop::Miss))
     }
 
-    /// The changes of a command that succeeded. Refused if a record it leaves breaks an invariant.
-    pub fn finish(self) -> Result<Effects, Rejection> {
+    fn check_writes(&self) -> Result<(), Rejection> {
         for pending in self.writes.values() {
-            if let Pending::Put(Record::Execution(execution)) = pending {
-                invariant::check(execution, self.now)
-                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?;
+            match pending {
+                Pending::Put(Record::Execution(execution)) => invariant::check(execution, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?,
+                Pending::Put(Record::ApiKey(key)) => invariant::check_key(key)
+                    .map_err(|broken| Rejection::internal(format!("key {}: {broken}", key.id)))?,
+                _ => {}
+            }
+            if let Pending::Put(Record::Worker(worker)) = pending {
+                invariant::check_worker(worker, self.now)
+                    .map_err(|broken| Rejection::internal(format!("{:?}: {broken}", worker.key())))?;
             }
         }
+        Ok(())
+    }
+
+    /// The changes of a command that succeeded. Refused if a record it leaves breaks an invariant.
+    pub fn finish(mut self) -> Result<Effects, Rejection> {
+        self.check_writes()?;
+        let mut writes = self.kept;
+        writes.append(&mut self.writes);
         Ok(Effects {
-            writes: self.writes,
+            writes,
             reads: self.reads,
             due_drops: self.due_drops,
             events: self.events,

@@ -3,9 +3,14 @@
 mod kit;
 
 use kit::World;
-use kit::calls::{cancel, fail, fence, record, step};
-use weft_core::command::{Command, When};
-use weft_core::record::{Key, Record};
+use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
+use weft_core::BulkId;
+use weft_core::command::{Command, StartBulk, When};
+use weft_core::filter::Filter;
+use weft_core::record::bulk_job::Verb;
+use weft_core::record::execution::PublicState;
+use weft_core::record::register::Subject;
+use weft_core::record::{BulkJob, Key, Record, api_key};
 use weft_core::schema::PartMask;
 
 /// A few records of every part that the codec writes.
@@ -30,13 +35,36 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let done = world.record(Key::Execution(id)).expect("the execution");
     let dedup = Key::Dedup(id.partition(), weft_core::digest::idempotency("shop", None, b"key"));
     let bound = world.record(dedup).expect("the dedup");
+    world.run(kit::calls::register_worker("w1", "a")).expect("it is registered");
+    let body = kit::calls::worker(world.run(kit::calls::drain_worker("w1", Some(60_000))));
+    let drained = Record::Worker(Box::new(weft_core::record::Worker { partition: id.partition(), body }));
+    world.run(create_key("ops00001", "ops")).expect("it is created");
+    world.run(rotate_key("ops00001", None)).expect("it is rotated");
+    let ops = Key::ApiKey(api_key::HOME, "ops00001".parse().expect("an id"));
+    let (entry, end) = (Key::Audit(api_key::HOME, 2), Key::Register(api_key::HOME, Subject::AuditEnd));
+    let names = Key::Register(api_key::HOME, Subject::KeyNames);
+    let [rotated, told, ended, named] = [ops, entry, end, names].map(|key| world.record(key).expect("it is there"));
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
+    let job = BulkId::new(id.partition(), uuid::Uuid::from_u128(7));
+    let filter =
+        Filter { states: vec![PublicState::Failed], tag: Some(("team".into(), "a".into())), ..Filter::default() };
+    let verb = Verb::Hold { reason: "look first".into(), revoke: true };
+    let start = StartBulk { id: Some(job), partitions: 3, filter, verb, dry_run: false, max: Some(9) };
+    world.run(Command::StartBulk(Box::new(start))).expect("it starts");
+    let bulk = BulkJob::key_of(job);
+    let started = world.record(bulk).expect("the bulk job");
     vec![
+        ("bulk", bulk, started),
         ("active", key, active),
         ("failed", attempt, failed),
         ("done", key, done),
         ("bound", dedup, bound),
         ("step", step, recorded),
+        ("worker", kit::calls::worker_key("w1"), drained),
+        ("api_key", ops, rotated),
+        ("audit", entry, told),
+        ("audit_end", end, ended),
+        ("key_names", names, named),
     ]
 }
 

@@ -53,6 +53,7 @@ fn encoding_ahead_does_not_show_in_the_commit() {
         kinds: None,
         capabilities: Capabilities::default(),
         claim_ref: None,
+        session: None,
     }));
     let calls = [submit(1), submit(2), claim, submit(3)];
     let plain = commit(&calls, |_| ());

@@ -160,6 +160,7 @@ impl Run {
                 kinds: None,
                 capabilities: Capabilities::default(),
                 claim_ref: None,
+                session: None,
             }),
             16 if value & 1 > 0 => Command::RecordSteps(RecordSteps { id, fence, steps }),
             16 => Command::Renew(Renew { id, fence, lease_ms: None, percent: None, message: None, checkpoint, steps }),
@@ -247,11 +248,13 @@ impl Run {
             }
         }
         for (key, stored) in &self.world.records {
-            if let Key::Attempt(..) | Key::Step(..) = key {
+            if let Key::Attempt(..) | Key::Step(..) | Key::Audit(..) = key {
                 let first = self.ended.entry(*key).or_insert_with(|| stored.parts.clone());
                 assert_eq!(*first, stored.parts, "E4 and SDK-20: what is written once never changes");
             }
         }
+        // Walking the log checks its chain.
+        self.world.audit(kit::PARTITION);
     }
 }
 

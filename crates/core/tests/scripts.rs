@@ -54,6 +54,7 @@ macro_rules! scripts {
 }
 
 scripts!(
+    sd_51_a_worker_comes_drains_and_comes_again,
     ex_14_holds_and_delays_in_every_order,
     ex_22_lost_replies_of_fenced_verbs,
     ex_29_start_in_the_past,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use weft_api::{Code, Problem, Scope, Spec};
-use weft_core::command::{Principal, Scopes};
+use weft_core::command::{Origin, Principal, Scopes};
+use weft_core::record::ApiKey;
+pub use weft_core::record::api_key::Reach;
 use weft_core::text::{self, Text};
 
 /// Somebody whose right to call has been checked.
@@ -17,42 +19,35 @@ pub struct Caller {
     pub fallback: Option<Text>,
     /// It may read and nothing else.
     pub read_only: bool,
-}
-
-/// The namespaces somebody may act in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    All,
-    Some(Arc<[Text]>),
-}
-
-impl Reach {
-    pub fn holds(&self, namespace: &str) -> bool {
-        match self {
-            Reach::All => true,
-            Reach::Some(names) => names.iter().any(|name| &**name == namespace),
-        }
-    }
-
-    fn only(&self) -> Option<&Text> {
-        match self {
-            Reach::Some(names) if names.len() == 1 => names.first(),
-            _ => None,
-        }
-    }
+    /// Where the call came from, for the audit log.
+    pub origin: Option<Arc<Origin>>,
 }
 
 impl Caller {
+    /// Somebody with the scopes of `principal`, wherever `reach` lets them act.
+    pub fn new(principal: Principal, reach: Reach, namespace: Option<Text>, fallback: Option<Text>) -> Self {
+        let Principal { name, scopes, origin, .. } = principal;
+        Self { name, scopes, reach, namespace, fallback, read_only: false, origin }
+    }
+
+    /// The owner of a key, in a call that may name a namespace.
+    pub fn of_key(key: &ApiKey, namespace: Option<Text>, address: Text, request: Text) -> Self {
+        let body = &key.body;
+        let origin = Origin { key: key.id.to_string().into(), address, request };
+        Self {
+            name: body.name.clone(),
+            scopes: body.scopes,
+            reach: body.namespaces.clone(),
+            namespace,
+            fallback: None,
+            read_only: body.attributes.read_only,
+            origin: Some(Arc::new(origin)),
+        }
+    }
+
     /// May do everything in `namespace`.
     pub fn all(namespace: impl Into<Text>, name: impl Into<Text>) -> Self {
-        Self {
-            name: name.into(),
-            scopes: Scopes::ALL,
-            reach: Reach::Some(Arc::new([namespace.into()])),
-            namespace: None,
-            fallback: None,
-            read_only: false,
-        }
+        Self::new(Principal::all("", name), Reach::Some(Arc::new([namespace.into()])), None, None)
     }
 
     /// True if one of the caller's scopes is one that the word stands for.
@@ -98,7 +93,7 @@ impl Caller {
 
     /// The caller as the engine knows it, acting in `namespace`.
     pub fn principal(&self, namespace: Text) -> Principal {
-        Principal { namespace, name: self.name.clone(), scopes: self.scopes }
+        Principal { origin: self.origin.clone(), ..Principal::new(namespace, self.name.clone(), self.scopes) }
     }
 }
 
@@ -109,6 +104,7 @@ const fn scopes_of(scope: Scope) -> Scopes {
         Scope::Submit => Scopes::SUBMIT,
         Scope::Work => Scopes::WORK,
         Scope::WorkOrOperate => Scopes::WORK.with(Scopes::OPERATE),
-        Scope::Operate | Scope::Admin => Scopes::OPERATE,
+        Scope::Operate => Scopes::OPERATE,
+        Scope::Admin => Scopes::ADMIN,
     }
 }

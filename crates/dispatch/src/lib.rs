@@ -2,31 +2,35 @@
 //! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
 //! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
 
+mod bulk;
 pub mod caller;
 mod cursor;
 mod execution;
 mod held;
+mod key;
 mod node;
 mod notice;
 mod obstacle;
 mod read;
 pub mod rejection;
 pub mod secret;
-mod steer;
 mod stats;
+mod steer;
 mod step;
 mod submit;
 mod view;
 mod work;
+mod worker;
 
 pub use caller::{Caller, Reach};
 
 pub use notice::Notices;
 
+use crate::secret::Macs;
 use bytes::Bytes;
 use tokio::sync::Notify;
 use weft_api::operation::{NoQuery, Operation};
-use weft_api::{Args, Call, Code, Problem, Reply, op, work as work_api};
+use weft_api::{Args, Call, Problem, Reply, op, work as work_api};
 use weft_core::ExecutionId;
 use weft_core::limits::WORKER_MAX;
 use weft_core::text::{Text, check_token};
@@ -36,6 +40,7 @@ use weft_engine::{Client, Engine};
 #[derive(Clone)]
 pub struct Dispatch {
     engine: Engine,
+    macs: Option<Macs>,
 }
 
 /// What a call was answered, and what its transport should add.
@@ -65,7 +70,12 @@ pub struct Around {
 
 impl Dispatch {
     pub fn new(engine: Engine) -> Self {
-        Self { engine }
+        Self { engine, macs: None }
+    }
+
+    /// Lets it make API keys, whose MACs these make. Without them keys can be listed and revoked only.
+    pub fn with_macs(self, macs: Option<Macs>) -> Self {
+        Self { macs, ..self }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -81,7 +91,7 @@ impl Dispatch {
         left: &Notify,
     ) -> Result<Answer, Problem> {
         caller.may(op::Claim::SPEC)?;
-        Acting { engine: &self.engine, caller, around }.claim(args, left).await
+        Acting { engine: &self.engine, macs: self.macs.as_ref(), caller, around }.claim(args, left).await
     }
 
     /// What a worker process should know about leases it holds, as it happens on this node.
@@ -95,7 +105,7 @@ impl Dispatch {
     /// Carries out one call in the name of `caller`.
     pub async fn call(&self, caller: &Caller, call: Call, around: &Around) -> Result<Answer, Problem> {
         caller.may(call.spec())?;
-        let it = Acting { engine: &self.engine, caller, around };
+        let it = Acting { engine: &self.engine, macs: self.macs.as_ref(), caller, around };
         match call {
             Call::SubmitExecution(args) => it.submit(*args).await,
             Call::SubmitExecutions(args) => it.submit_many(*args).await,
@@ -138,23 +148,26 @@ impl Dispatch {
             Call::RecordSteps(args) => it.record_steps(*args).await,
             Call::ReadSteps(args) => it.read_steps(*args).await,
             Call::SpawnChildren(args) => it.spawn_children(*args).await,
-            Call::RegisterWorker(_)
-            | Call::Heartbeat(_)
-            | Call::DeregisterWorker(_)
-            | Call::ListWorkers(_)
-            | Call::GetWorker(_)
-            | Call::ListLeases(_)
-            | Call::DrainWorkers(_)
-            | Call::UndrainWorkers(_)
-            | Call::MarkWorkerDead(_) => Err(not_ready()),
-            Call::CreateKey(_)
-            | Call::ListKeys(_)
-            | Call::GetKey(_)
-            | Call::ChangeKey(_)
-            | Call::RotateKey(_)
-            | Call::RevokeKey(_)
-            | Call::ListAudit(_) => Err(not_ready()),
+            Call::RegisterWorker(args) => it.register_worker(*args).await,
+            Call::Heartbeat(args) => it.heartbeat(*args).await,
+            Call::DeregisterWorker(args) => it.deregister_worker(*args).await,
+            Call::ListWorkers(args) => it.list_workers(*args).await,
+            Call::GetWorker(args) => it.get_worker(*args).await,
+            Call::ListLeases(args) => it.list_leases(*args).await,
+            Call::DrainWorkers(args) => it.drain_workers(*args).await,
+            Call::UndrainWorkers(args) => it.undrain_workers(*args).await,
+            Call::MarkWorkerDead(args) => it.mark_worker_dead(*args).await,
+            Call::CreateKey(args) => it.create_key(*args).await,
+            Call::ListKeys(args) => it.list_keys(*args).await,
+            Call::GetKey(args) => it.get_key(*args).await,
+            Call::ChangeKey(args) => it.change_key(*args).await,
+            Call::RotateKey(args) => it.rotate_key(*args).await,
+            Call::RevokeKey(args) => it.revoke_key(*args).await,
+            Call::ListAudit(args) => it.list_audit(*args).await,
             Call::GetStats(_) => it.stats().await,
+            Call::StartBulk(args) => it.start_bulk(*args).await,
+            Call::GetBulk(args) => it.bulk(*args).await,
+            Call::StopBulk(args) => it.stop_bulk(*args).await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
             Call::ListNamespaces(_) => it.namespaces().await,
@@ -166,6 +179,7 @@ impl Dispatch {
 /// One call being carried out.
 pub(crate) struct Acting<'a> {
     engine: &'a Engine,
+    macs: Option<&'a Macs>,
     caller: &'a Caller,
     around: &'a Around,
 }
@@ -190,10 +204,6 @@ impl Acting<'_> {
         };
         Ok((id, self.engine.client_as(self.caller.principal(namespace))))
     }
-}
-
-fn not_ready() -> Problem {
-    Problem::new(Code::NotReady, "this node does not do that").retry_after(1_000)
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, Problem> {

@@ -27,6 +27,12 @@ impl Notices {
             Notice::LeaseLost { execution, epoch, cause } => {
                 wire::Notice::LeaseLost { execution: execution.to_string(), epoch, cause: cause.name().to_string() }
             }
+            Notice::Drain { reason, deadline_at } => wire::Notice::Drain {
+                reason: reason.to_string(),
+                deadline_in_ms: deadline_at.map(|at| at.since(self.engine.now())),
+            },
+            Notice::Undrain => wire::Notice::Undrain,
+            Notice::Superseded => wire::Notice::Superseded,
             Notice::NodeStopping => wire::Notice::NodeStopping,
         })
     }

@@ -5,6 +5,8 @@ use crate::rejection::problem;
 use crate::submit::time;
 use crate::view;
 use crate::{Acting, Answer, execution_id};
+use data_encoding::HEXLOWER;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use weft_api::execution as wire;
 use weft_api::operation::{NoBody, NoQuery, Raw};
@@ -12,7 +14,11 @@ use weft_api::page::PageQuery;
 use weft_api::{Args, Page, Payload, Problem, Reply};
 use weft_core::error::Rejection;
 use weft_core::record::Attempt;
+use weft_core::text::Text;
 use weft_engine::{ExecutionView, ListFilter};
+
+/// Namespaces that one call looks at.
+const NAMESPACES_MAX: usize = 1_000;
 
 type One<Q> = Args<[String; 1], Q, NoBody>;
 type Two<Q> = Args<[String; 2], Q, NoBody>;
@@ -58,21 +64,21 @@ impl Acting<'_> {
     pub async fn input(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let view = client.get(id).await.map_err(problem)?;
-        Ok(Reply::GetInput(Raw(input(&view))).into())
+        Ok(tagged(input(&view), Reply::GetInput))
     }
 
     pub async fn checkpoint(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let view = client.get(id).await.map_err(problem)?;
         let checkpoint = view.execution.checkpoint().map(|checkpoint| view::checkpoint(checkpoint).value);
-        Ok(Reply::GetCheckpoint(Raw(checkpoint)).into())
+        Ok(tagged(checkpoint, Reply::GetCheckpoint))
     }
 
     pub async fn result(&self, args: One<wire::WaitQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let result = client.result(id, args.query.wait_ms.unwrap_or(0)).await.map_err(problem)?;
         let payload = result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref()));
-        Ok(Reply::GetResult(Raw(payload)).into())
+        Ok(tagged(payload, Reply::GetResult))
     }
 
     pub async fn attempts(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
@@ -104,7 +110,7 @@ impl Acting<'_> {
     pub async fn attempt_result(&self, args: Two<NoQuery>) -> Result<Answer, Problem> {
         let attempt = self.one_attempt(&args).await?;
         let result = attempt.result().map(|bytes| view::payload(bytes, attempt.content_type.as_ref()));
-        Ok(Reply::GetAttemptResult(Raw(result)).into())
+        Ok(tagged(result, Reply::GetAttemptResult))
     }
 
     pub async fn history(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
@@ -143,20 +149,56 @@ impl Acting<'_> {
         Ok(Reply::ListExecutions(page).into())
     }
 
+    /// One page. A caller that could mean several namespaces and names none gets all of them, one after the other.
     async fn page(&self, operation: &str, mut query: wire::ListQuery) -> Result<Page<wire::Execution>, Problem> {
-        let client = self.client()?;
         let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
-        let bound = Bound::new(operation, &client.principal().namespace, &query);
-        let mut filter = filter_of(&query)?;
-        filter.limit = Some(limit);
-        filter.cursor = cursor.map(|cursor| bound.open(&cursor)).transpose()?;
-        let page = client.list(filter).await.map_err(problem)?;
+        let one = self.caller.chosen()?.cloned();
+        let bound = Bound::new(operation, one.as_deref().unwrap_or_default(), &query);
+        let opened = cursor.map(|cursor| bound.open(&cursor)).transpose()?;
+        let (mut namespaces, mut inner) = match (one, opened) {
+            (Some(one), inner) => (vec![one], inner),
+            (None, None) => (self.readable(None).await?, None),
+            (None, Some(opened)) => {
+                let invalid = || problem(Rejection::InvalidCursor);
+                let (name, inner) = opened.split_once('/').ok_or_else(invalid)?;
+                let mut rest = self.readable(Some(name)).await?;
+                if inner.is_empty() {
+                    (rest, None)
+                } else {
+                    rest.insert(0, name.into());
+                    (rest, Some(inner.to_string()))
+                }
+            }
+        };
+        let many = self.caller.chosen()?.is_none();
         let now = self.engine.now();
-        let executions = page.executions.iter().zip(page.revisions);
-        Ok(Page {
-            items: executions.map(|(execution, revision)| view::execution(execution, revision, now)).collect(),
-            next_cursor: page.next_cursor.map(|cursor| bound.seal(&cursor)),
-        })
+        let mut items = Vec::new();
+        namespaces.reverse();
+        while let Some(namespace) = namespaces.pop() {
+            let mut filter = filter_of(&query)?;
+            filter.limit = Some(limit - items.len());
+            filter.cursor = inner.take();
+            let client = self.engine.client_as(self.caller.principal(namespace.clone()));
+            let page = client.list(filter).await.map_err(problem)?;
+            let found = page.executions.iter().zip(page.revisions);
+            items.extend(found.map(|(execution, revision)| view::execution(execution, revision, now)));
+            let next = match (page.next_cursor, many) {
+                (Some(next), true) => Some(format!("{namespace}/{next}")),
+                (Some(next), false) => Some(next),
+                (None, _) if items.len() == limit && !namespaces.is_empty() => Some(format!("{namespace}/")),
+                (None, _) => None,
+            };
+            if next.is_some() {
+                return Ok(Page { items, next_cursor: next.map(|next| bound.seal(&next)) });
+            }
+        }
+        Ok(Page { items, next_cursor: None })
+    }
+
+    /// Namespaces after `after` that the caller may read, in order.
+    async fn readable(&self, after: Option<&str>) -> Result<Vec<Text>, Problem> {
+        let all = self.engine.namespaces(after, NAMESPACES_MAX).await.map_err(problem)?;
+        Ok(all.into_iter().filter(|name| self.caller.reach.holds(name)).collect())
     }
 
     pub async fn count(&self, args: Args<[String; 0], wire::CountQuery, NoBody>) -> Result<Answer, Problem> {
@@ -176,21 +218,27 @@ impl Acting<'_> {
             updated_since: query.updated_since,
             ..wire::ListQuery::default()
         })?;
-        let client = self.client()?;
-        let counts = client.count(filter).await.map_err(problem)?;
+        let namespaces = match self.caller.chosen()? {
+            Some(one) => vec![one.clone()],
+            None => self.readable(None).await?,
+        };
+        let by = |name: &str| groups.contains(&name);
         let mut summed = BTreeMap::new();
-        for ((lane, kind, state), count) in counts {
-            let by = |name: &str| groups.contains(&name);
-            let group = (
-                by("lane").then(|| lane.to_string()),
-                by("kind").then(|| kind.to_string()),
-                by("state").then_some(state),
-            );
-            *summed.entry(group).or_default() += count;
+        for namespace in namespaces {
+            let client = self.engine.client_as(self.caller.principal(namespace.clone()));
+            for ((lane, kind, state), count) in client.count(filter.clone()).await.map_err(problem)? {
+                let group = (
+                    by("namespace").then(|| namespace.to_string()),
+                    by("lane").then(|| lane.to_string()),
+                    by("kind").then(|| kind.to_string()),
+                    by("state").then_some(state),
+                );
+                *summed.entry(group).or_default() += count;
+            }
         }
         let total = summed.values().sum();
-        let group = |((lane, kind, state), count): ((Option<String>, Option<String>, _), u64)| wire::Count {
-            namespace: None,
+        let group = |((namespace, lane, kind, state), count)| wire::Count {
+            namespace,
             lane,
             kind,
             state: Option::map(state, view::state),
@@ -199,6 +247,16 @@ impl Acting<'_> {
         let groups = if groups.is_empty() { Vec::new() } else { summed.into_iter().map(group).collect() };
         Ok(Reply::CountExecutions(wire::Counts { total, groups }).into())
     }
+}
+
+/// Bytes with a revision that changes exactly when they do.
+fn tagged(payload: Option<Payload>, reply: impl FnOnce(Raw) -> Reply) -> Answer {
+    let revision = payload.as_ref().map(|payload| {
+        let kind = payload.content_type.as_deref().unwrap_or_default();
+        let digest = Sha256::new().chain_update(kind).chain_update([0]).chain_update(&payload.bytes).finalize();
+        HEXLOWER.encode(&digest[..16])
+    });
+    Answer { revision, ..reply(Raw(payload)).into() }
 }
 
 fn input(view: &ExecutionView) -> Option<Payload> {
@@ -211,7 +269,7 @@ fn included(include: Option<&str>) -> Result<Vec<&str>, Problem> {
 }
 
 fn grouped(group_by: Option<&str>) -> Result<Vec<&str>, Problem> {
-    words("group_by", group_by, &["lane", "kind", "state"])
+    words("group_by", group_by, &["lane", "kind", "state", "namespace"])
 }
 
 /// Words of a list that is joined by commas, all of them known.
@@ -248,7 +306,7 @@ pub fn limit(limit: Option<u32>) -> Result<usize, Problem> {
     Ok(limit)
 }
 
-fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
+pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
     let tag = match &query.tag {
         None => None,
         Some(tag) => match tag.split_once('=') {

@@ -42,6 +42,11 @@ pub fn problem(rejection: Rejection) -> Problem {
         }
         Rejection::AttemptNotFound => problem.field("what", "attempt"),
         Rejection::StepNotFound => problem.field("what", "step"),
+        Rejection::BulkNotFound => problem.field("what", "job"),
+        Rejection::WorkerDead { at, reason } => {
+            problem.field("at", at.ms()).field("reason", reason.to_string()).hint(STOP)
+        }
+        Rejection::InstanceSuperseded { session } => problem.field("session", session).hint(STOP),
         Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
         Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
             .field("outcome", outcome.name())
@@ -72,6 +77,9 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::DeadlineInPast
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
+        | Rejection::WorkerNotFound
+        | Rejection::KeyNotFound
+        | Rejection::NameTaken
         | Rejection::InvalidCursor
         | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }

@@ -53,23 +53,11 @@ impl Acting<'_> {
     pub async fn replay(&self, args: One<wire::Replay>) -> Result<Answer, Problem> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
         let body = args.body;
-        let deadline = when("deadline_in_ms", body.deadline_in_ms, "deadline_at", body.deadline_at)?;
         let replaying = Replaying {
-            deadline: match (deadline, body.no_deadline) {
-                (Some(_), true) => {
-                    return Err(Problem::invalid("no_deadline", "and a new deadline exclude each other"));
-                }
-                (Some(When::At(at)), false) => DeadlineWish::New(Deadline::At(at)),
-                (Some(When::InMs(ms)), false) => DeadlineWish::New(Deadline::InMs(ms)),
-                (None, true) => DeadlineWish::None,
-                (None, false) => DeadlineWish::Keep,
-            },
+            deadline: deadline(&body)?,
             delay_ms: body.delay_ms,
             priority: body.priority,
-            steps: match body.steps {
-                Some(wire::StepsOnReplay::Keep) => Steps::Keep,
-                Some(wire::StepsOnReplay::Clear) | None => Steps::Clear,
-            },
+            steps: steps(body.steps),
             request_id: it.request_id,
             expected_revision: it.expected_revision,
             ..Replaying::new(it.id, body.reason)
@@ -81,8 +69,7 @@ impl Acting<'_> {
 
     pub async fn reschedule(&self, args: One<wire::Reschedule>) -> Result<Answer, Problem> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
-        let start = when("delay_ms", args.body.delay_ms, "start_at", args.body.start_at)?;
-        let start = start.ok_or_else(|| Problem::invalid("delay_ms", "is missing; give it, or `start_at`"))?;
+        let start = start(&args.body)?;
         let rescheduling = Rescheduling {
             request_id: it.request_id,
             expected_revision: it.expected_revision,
@@ -188,6 +175,29 @@ impl Acting<'_> {
             Purging { request_id: it.request_id, expected_revision: it.expected_revision, ..Purging::new(it.id) };
         answered(it.client.purge(purging).await, |()| Reply::PurgeExecution(wire::Purging { purging: true }))
     }
+}
+
+pub fn deadline(body: &wire::Replay) -> Result<DeadlineWish, Problem> {
+    let deadline = when("deadline_in_ms", body.deadline_in_ms, "deadline_at", body.deadline_at)?;
+    Ok(match (deadline, body.no_deadline) {
+        (Some(_), true) => return Err(Problem::invalid("no_deadline", "and a new deadline exclude each other")),
+        (Some(When::At(at)), false) => DeadlineWish::New(Deadline::At(at)),
+        (Some(When::InMs(ms)), false) => DeadlineWish::New(Deadline::InMs(ms)),
+        (None, true) => DeadlineWish::None,
+        (None, false) => DeadlineWish::Keep,
+    })
+}
+
+pub fn steps(steps: Option<wire::StepsOnReplay>) -> Steps {
+    match steps {
+        Some(wire::StepsOnReplay::Keep) => Steps::Keep,
+        Some(wire::StepsOnReplay::Clear) | None => Steps::Clear,
+    }
+}
+
+pub fn start(body: &wire::Reschedule) -> Result<When, Problem> {
+    let start = when("delay_ms", body.delay_ms, "start_at", body.start_at)?;
+    start.ok_or_else(|| Problem::invalid("delay_ms", "is missing; give it, or `start_at`"))
 }
 
 /// The engine's answer as a reply, and whether it is a repeated one.

@@ -38,17 +38,19 @@ impl Acting<'_> {
         Ok(Reply::GetStep(view::step(&step)).into())
     }
 
-    /// A repeat needs no request id: the first of a name stays, and is answered.
+    /// A repeat needs no request id: the first of a name stays, and is answered. With one it is told that it is a repeat.
     pub async fn record_steps(&self, args: Plain<wire::RecordSteps>) -> Result<Answer, Problem> {
         let request_id = crate::request_id(&args, None)?;
         let body = args.body;
         check_range("steps", body.steps.len() as u64, 1, STEPS_PER_CALL_MAX as u64).map_err(problem)?;
         let (id, client) = self.one(&body.execution).await?;
         let fence = fenced(body.lease.as_deref(), body.epoch)?;
+        let named = request_id.is_some();
         let recording = Recording { id, fence, request_id, steps: steps(body.steps) };
         let recorded = client.record_steps(recording).await.map_err(problem)?;
+        let replayed = named && recorded.value.iter().all(|step| step.existed);
         let steps = recorded.value.iter().map(view::recorded).collect();
-        Ok(Answer { replayed: recorded.repeated, ..Reply::RecordSteps(wire::RecordedSteps { steps }).into() })
+        Ok(Answer { replayed, ..Reply::RecordSteps(wire::RecordedSteps { steps }).into() })
     }
 
     pub async fn read_steps(&self, args: Plain<wire::ReadSteps>) -> Result<Answer, Problem> {

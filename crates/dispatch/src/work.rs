@@ -29,6 +29,7 @@ impl Acting<'_> {
         let client = self.client()?;
         let body = args.body;
         let mut claim = Claim::new(body.worker, body.instance);
+        claim.session = body.session;
         claim.lanes = body.lanes.into_iter().map(lane_wish).collect();
         claim.lane_mode = match body.lane_mode {
             Some(wire::LaneMode::Strict) => LaneMode::Strict,

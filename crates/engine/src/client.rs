@@ -1,5 +1,6 @@
 //! The in-process API: every verb and read, in the name of one principal.
 
+use crate::bulk::{self, BulkRequest, BulkView};
 use crate::census::{self, Depths};
 use crate::engine::Shared;
 use crate::explain::Explanation;
@@ -12,6 +13,9 @@ use crate::request::*;
 use crate::runtime;
 use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
+use crate::worker::roster::{Standing, Stirred};
+use crate::worker::{self, Admitted, Beat, Heartbeat, LeasePage, Registered, Registration};
+use crate::worker::{WorkerFilter, WorkerPage, WorkerTarget};
 use bytes::Bytes;
 use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,14 +30,14 @@ use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
-use weft_core::{ExecutionId, LeaseId, PartitionId, Time};
+use weft_core::{BulkId, ExecutionId, LeaseId, PartitionId, Time};
 use weft_store::{Range, Scan, Target};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
-    principal: Principal,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) principal: Principal,
 }
 
 /// The reply to a completion.
@@ -178,32 +182,51 @@ impl Client {
     async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
-        let spec = Arc::new(self.claim_spec(&claim)?);
-        self.shared.hub.seen(&spec, self.shared.now());
         if self.shared.is_draining() {
             return Ok(draining());
         }
+        let Admitted::Yes { session, stirred } = worker::admit(&self.shared, &self.principal, &claim).await? else {
+            return Ok(draining());
+        };
+        let spec = Arc::new(self.claim_spec(&claim, session)?);
+        self.shared.hub.seen(&spec, self.shared.now());
+        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred }).await?;
+        if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
+            // The wait may have ended because its process is to take no more work.
+            let (roster, now) = (&self.shared.roster, self.shared.now());
+            let standing = roster.judge(&spec.namespace, &spec.instance, session, now)?;
+            reply.draining |= matches!(standing, Standing::Draining);
+        }
+        Ok(reply)
+    }
+
+    async fn claim_as(
+        &self,
+        claim: &Claim,
+        spec: &Arc<ClaimSpec>,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         if let Some(id) = claim.execution {
-            return self.claim_one(id, &spec).await;
+            return self.claim_one(id, spec).await;
         }
         // A repeat gets what the first call took, wherever that is, and nothing else.
         let mut again = ClaimReply::default();
-        for partition in self.partitions_of_claim(&spec).await? {
-            again.absorb(self.claim_at(partition, &spec, claim.max, Wish::Again, left).await?);
+        for partition in self.partitions_of_claim(spec).await? {
+            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, leave).await?);
         }
         if !again.executions.is_empty() {
             return Ok(again);
         }
         if self.shared.partitions.len() == 1 {
-            return self.claim_at(PartitionId(0), &spec, claim.max, Wish::Wait(claim.wait_ms), left).await;
+            return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), leave).await;
         }
-        let reply = self.claim_known(&spec, claim.max, left).await?;
+        let reply = self.claim_known(spec, claim.max, leave).await?;
         if !reply.executions.is_empty() || reply.more {
             return Ok(reply);
         }
         match claim.wait_ms {
-            0 => self.claim_found(&spec, claim.max, left).await,
-            wait_ms => self.claim_waiting(&spec, claim.max, wait_ms, left).await,
+            0 => self.claim_found(spec, claim.max, leave).await,
+            wait_ms => self.claim_waiting(spec, claim.max, wait_ms, leave).await,
         }
     }
 
@@ -223,7 +246,7 @@ impl Client {
         }
     }
 
-    fn claim_spec(&self, claim: &Claim) -> Result<ClaimSpec, Rejection> {
+    fn claim_spec(&self, claim: &Claim, session: Option<u64>) -> Result<ClaimSpec, Rejection> {
         let lanes = match claim.lanes.as_slice() {
             [] => vec![LaneWish { lane: "default".into(), weight: 1 }],
             lanes => lanes.to_vec(),
@@ -243,18 +266,29 @@ impl Client {
             lease_ms: claim.lease_ms,
             max_bytes: claim.max_bytes,
             claim_ref,
+            session,
             principal: self.principal.clone(),
         })
     }
 
     /// Takes what this node knows of.
-    async fn claim_known(&self, spec: &Arc<ClaimSpec>, max: usize, left: &Notify) -> Result<ClaimReply, Rejection> {
+    async fn claim_known(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
-        self.claim_from(order, spec, max, left).await
+        self.claim_from(order, spec, max, leave).await
     }
 
     /// Takes what a look at all partitions finds.
-    async fn claim_found(&self, spec: &Arc<ClaimSpec>, max: usize, left: &Notify) -> Result<ClaimReply, Rejection> {
+    async fn claim_found(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
         let mut found = BTreeSet::new();
         for lane in spec.lane_keys() {
             let answer = lanes::look(&self.shared, lane).await;
@@ -263,7 +297,7 @@ impl Client {
         }
         let (mine, others): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
-        self.claim_from(mine.into_iter().chain(others).collect(), spec, max, left).await
+        self.claim_from(mine.into_iter().chain(others).collect(), spec, max, leave).await
     }
 
     async fn claim_from(
@@ -271,11 +305,11 @@ impl Client {
         partitions: Vec<PartitionId>,
         spec: &Arc<ClaimSpec>,
         max: usize,
-        left: &Notify,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
         for partition in partitions {
-            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, left).await {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, leave).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
@@ -295,7 +329,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wish: Wish,
-        left: &Notify,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
@@ -304,7 +338,7 @@ impl Client {
             job = job.again_only();
         }
         self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
-        await_claim(&self.shared, seat, answer, wait_ms, left).await
+        await_claim(&self.shared, seat, answer, wait_ms, leave).await
     }
 
     /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
@@ -337,7 +371,7 @@ impl Client {
         spec: &Arc<ClaimSpec>,
         max: usize,
         wait_ms: u64,
-        left: &Notify,
+        leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let seat = Seat::new();
         // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
@@ -351,7 +385,7 @@ impl Client {
         drop(answer_to);
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        match wait(&self.shared, wait_ms, left, answers.recv()).await {
+        match wait(&self.shared, wait_ms, leave, answers.recv()).await {
             Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
             Waited::Late if seat.leave() => Ok(ClaimReply::default()),
             Waited::Draining if seat.leave() => Ok(draining()),
@@ -416,7 +450,64 @@ impl Client {
     /// Notices for one worker process: cancels and lost leases, as they are committed on this node. They are hints: a
     /// worker that misses one learns by the rejection of its next call.
     pub fn notices(&self, instance: impl Into<Text>) -> mpsc::UnboundedReceiver<Notice> {
-        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into())
+        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into(), self.shared.now())
+    }
+
+    // Being a worker process.
+
+    /// Enters a worker process, or refreshes what is known of it. With another boot id than before another session
+    /// begins, and calls of the one before are refused.
+    pub async fn register(&self, registration: Registration) -> Result<Registered, Rejection> {
+        worker::register(&self.shared, &self.principal, registration).await
+    }
+
+    /// The process lives. Compares what it holds with what the engine knows, if it tells.
+    pub async fn heartbeat(&self, heartbeat: Heartbeat) -> Result<Beat, Rejection> {
+        worker::heartbeat(&self.shared, &self.principal, heartbeat).await
+    }
+
+    /// The process goes; answers how many leases went to others.
+    pub async fn deregister(&self, instance: impl Into<Text>, session: Option<u64>) -> Result<u32, Rejection> {
+        worker::deregister(&self.shared, &self.principal, &instance.into(), session).await
+    }
+
+    /// Tells worker processes to take no more work; answers which were told.
+    pub async fn drain(
+        &self,
+        target: WorkerTarget,
+        reason: impl Into<Text>,
+        deadline_ms: Option<u64>,
+    ) -> Result<Vec<Text>, Rejection> {
+        worker::drain(&self.shared, &self.principal, target, reason.into(), deadline_ms).await
+    }
+
+    /// Lets worker processes take work again; answers which were told.
+    pub async fn undrain(&self, target: WorkerTarget) -> Result<Vec<Text>, Rejection> {
+        worker::undrain(&self.shared, &self.principal, target).await
+    }
+
+    /// Gives a worker process up; answers how many leases went to others at once. The rest follow.
+    pub async fn mark_dead(&self, instance: impl Into<Text>, reason: impl Into<Text>) -> Result<u32, Rejection> {
+        worker::mark_dead(&self.shared, &self.principal, &instance.into(), reason.into()).await
+    }
+
+    /// The registry, by the names of the processes.
+    pub async fn workers(&self, filter: WorkerFilter) -> Result<WorkerPage, Rejection> {
+        worker::list(&self.shared, &self.principal, &filter).await
+    }
+
+    pub async fn worker(&self, instance: impl Into<Text>) -> Result<worker::Body, Rejection> {
+        worker::get(&self.shared, &self.principal, &instance.into()).await
+    }
+
+    /// What a worker process holds, in all partitions.
+    pub async fn leases(
+        &self,
+        instance: impl Into<Text>,
+        cursor: Option<ExecutionId>,
+        limit: usize,
+    ) -> Result<LeasePage, Rejection> {
+        worker::leases::leases(&self.shared, &self.principal, &instance.into(), cursor, limit).await
     }
 
     // Steering.
@@ -564,20 +655,43 @@ impl Client {
         census::depths(&self.shared, &self.principal.namespace).await
     }
 
-    /// The lanes that each worker process of the namespace asked for, of those that asked lately.
-    pub fn worker_lanes(&self) -> Vec<(Text, Vec<Text>)> {
-        let live = self.shared.hub.workers(&self.principal.namespace, self.shared.now());
-        live.into_iter().map(|(instance, seen)| (instance, seen.lanes)).collect()
-    }
-
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
         crate::explain::explain(&self.shared, &self.principal, id).await
     }
 
+    // Bulk jobs.
+
+    /// Starts one verb for all executions that a filter names. The job goes on by itself, over restarts and on whatever
+    /// node is there.
+    pub async fn start_bulk(&self, request: BulkRequest) -> Result<Answered<BulkView>, Rejection> {
+        let id = bulk::fresh_id(&self.shared, &self.principal, request.request_id.as_deref());
+        let (command, request_id) = request.command(id, self.shared.description.partitions);
+        let started = answered(self.one(self.call(command, request_id), Urgency::Normal).await, |reply| match reply {
+            Reply::BulkStarted(id) => Ok(id),
+            other => Err(other),
+        })?;
+        let value = self.bulk(started.value).await?;
+        Ok(Answered { value, repeated: started.repeated })
+    }
+
+    /// How far a bulk job is.
+    pub async fn bulk(&self, id: BulkId) -> Result<BulkView, Rejection> {
+        self.principal.scopes.need(command::Scopes::OPERATE, "operate")?;
+        bulk::read(&self.shared, &self.principal, id).await
+    }
+
+    /// Ends a bulk job. What it has done stays done; a partition that is at it may finish the commit it is in.
+    pub async fn stop_bulk(&self, id: BulkId, request_id: Option<Bytes>) -> Result<Answered<BulkView>, Rejection> {
+        let command = Command::StopBulk(command::StopBulk { id });
+        let stopped = self.one(self.call(command, request_id), Urgency::Urgent).await?;
+        let value = self.bulk(id).await?;
+        Ok(Answered { value, repeated: stopped.repeated })
+    }
+
     // Sending.
 
-    fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
+    pub(crate) fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
         Call { principal: self.principal.clone(), request_id, expected_revision: None, command }
     }
 
@@ -596,7 +710,7 @@ impl Client {
         replies.into_iter().map(|reply| answered(reply, A::answer)).collect()
     }
 
-    async fn one(&self, call: Call, urgency: Urgency) -> Answer {
+    pub(crate) async fn one(&self, call: Call, urgency: Urgency) -> Answer {
         only(self.run(vec![Ok(call)], 0, urgency).await)
     }
 
@@ -628,12 +742,12 @@ fn at_item(index: usize, rejection: Rejection) -> Rejection {
 }
 
 /// Takes the answer out of a reply. The core answers each command with its own kind of reply.
-fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
+pub(crate) fn answered<T>(answer: Answer, take: impl Fn(Reply) -> Result<T, Reply>) -> Result<Answered<T>, Rejection> {
     let Applied { reply, repeated } = answer?;
     take(reply).map(|value| Answered { value, repeated }).map_err(unexpected)
 }
 
-fn unexpected(reply: Reply) -> Rejection {
+pub(crate) fn unexpected(reply: Reply) -> Rejection {
     Rejection::internal(format!("unexpected reply {reply:?}"))
 }
 
@@ -647,7 +761,7 @@ async fn await_claim(
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
-    left: &Notify,
+    leave: &mut Leave<'_>,
 ) -> Result<ClaimReply, Rejection> {
     let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
     // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
@@ -655,7 +769,7 @@ async fn await_claim(
     let reply = if wait_ms == 0 {
         answer.recv().await.unwrap_or_else(gone)
     } else {
-        match wait(shared, wait_ms, left, answer.recv()).await {
+        match wait(shared, wait_ms, leave, answer.recv()).await {
             Waited::Answered(reply) => reply.unwrap_or_else(gone),
             Waited::Late if seat.leave() => Ok(ClaimReply::default()),
             Waited::Draining if seat.leave() => Ok(draining()),
@@ -672,6 +786,14 @@ fn draining() -> ClaimReply {
     ClaimReply { draining: true, ..ClaimReply::default() }
 }
 
+/// What makes a claim stop waiting before its time.
+struct Leave<'a> {
+    /// Its caller has gone, or wants no more.
+    left: &'a Notify,
+    /// Its process is no longer what it was when it was let in.
+    stirred: Stirred,
+}
+
 /// What ended a wait.
 enum Waited<T> {
     Answered(T),
@@ -679,7 +801,7 @@ enum Waited<T> {
     Draining,
 }
 
-async fn wait<T>(shared: &Shared, wait_ms: u64, left: &Notify, answer: impl Future<Output = T>) -> Waited<T> {
+async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: impl Future<Output = T>) -> Waited<T> {
     // Listened for before the look, so that a drain between the two is not missed.
     let drained = shared.drained.notified();
     let draining = async {
@@ -688,9 +810,9 @@ async fn wait<T>(shared: &Shared, wait_ms: u64, left: &Notify, answer: impl Futu
             false => drained.await,
         }
     };
-    let left = left.notified();
-    futures_util::pin_mut!(answer, draining, left);
-    let stopped = future::select(draining, left);
+    let (left, stirred) = (leave.left.notified(), leave.stirred.wait());
+    futures_util::pin_mut!(answer, draining, left, stirred);
+    let stopped = future::select(draining, future::select(left, stirred));
     match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
         Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
         Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,

@@ -1,5 +1,6 @@
 //! Opening, running and closing an engine on this node.
 
+use crate::census::{self, Census};
 use crate::client::{Client, Urgency};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -10,13 +11,13 @@ use crate::membership::{Membership, Seen};
 use crate::partition::{Heads, Input, Partition, Surroundings};
 use crate::reads;
 use crate::registry::{self, Beat};
-use crate::census::{self, Census};
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;
 use crate::stats::{Counters, Stats};
 use crate::store::{AnyStore, Counted};
 use crate::telemetry::{self, Telemetry};
+use crate::worker::{self, Roster};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub lanes: Lanes,
     pub membership: Arc<Membership>,
     pub seen: Arc<Seen>,
+    pub roster: Roster,
     pub started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub nodes_changed: Notify,
     /// Executions that were placed in whatever partition had its turn.
     placed: AtomicU64,
+    /// When a refusal was last told to the audit log, on this node's clock.
+    pub refusal_told: AtomicU64,
     /// Tasks that are still running; shutdown waits until there are none.
     running: watch::Sender<usize>,
 }
@@ -159,6 +163,7 @@ impl Engine {
             lanes: Lanes::default(),
             membership,
             seen,
+            roster: Roster::default(),
             started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
@@ -166,11 +171,14 @@ impl Engine {
             drained: Notify::new(),
             nodes_changed: Notify::new(),
             placed: AtomicU64::new(0),
+            refusal_told: AtomicU64::new(0),
             running: watch::Sender::new(0),
         });
         for (id, partition, mail) in loops {
             shared.start(driver::run(shared.clone(), id, partition, mail));
         }
+        // Before the first claim: one that was told to stop is not handed work because the node is new.
+        worker::roster::refresh(&shared, None).await;
         if !shared.description.exclusive {
             // Before anything is due: a node that shares the partitions does not begin with all of them.
             registry::beat(&shared, shared.started_at, Beat::First).await;

@@ -209,7 +209,7 @@ async fn waiting(
     now: Time,
     reasons: &mut Vec<Obstacle>,
 ) -> Result<(), Rejection> {
-    let workers = shared.hub.workers(&execution.spec.namespace, now);
+    let workers = crate::worker::live(shared, &execution.spec.namespace).await?;
     if let Some(why) = no_worker(execution, &workers, now, reasons) {
         reasons.push(Obstacle::NoWorker(why));
     }

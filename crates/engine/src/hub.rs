@@ -19,6 +19,12 @@ pub enum Notice {
     CancelRequested { execution: ExecutionId, epoch: u64, reason: Text, kill_at: Option<Time> },
     /// The lease is gone: stop and discard.
     LeaseLost { execution: ExecutionId, epoch: u64, cause: EndCause },
+    /// Take no more work; what is left at the deadline goes to others.
+    Drain { reason: Text, deadline_at: Option<Time> },
+    /// Take work again.
+    Undrain,
+    /// Another process has taken the name of this one: exit.
+    Superseded,
     /// The node shuts down; leases are unaffected.
     NodeStopping,
 }
@@ -26,6 +32,7 @@ pub enum Notice {
 /// A worker process that claimed lately, as `explain` needs it.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    pub worker: Text,
     pub lanes: Vec<Text>,
     pub kinds: Option<std::sync::Arc<[Text]>>,
     pub capabilities: Capabilities,
@@ -43,7 +50,13 @@ pub struct Hub {
     pub due: Notify,
 }
 
-type Subscribers = BTreeMap<(Text, Text), mpsc::UnboundedSender<Notice>>;
+/// A worker process that listens, and since when.
+struct Listener {
+    tell: mpsc::UnboundedSender<Notice>,
+    since: Time,
+}
+
+type Subscribers = BTreeMap<(Text, Text), Listener>;
 
 /// A caller that waits for something to happen to an execution.
 struct Wait {
@@ -65,7 +78,8 @@ struct State {
 
 impl Notice {
     /// The names of all kinds; a notice's number is its place here.
-    const KINDS: [&'static str; 4] = ["cancelled", "cancel_requested", "lease_lost", "node_stopping"];
+    const KINDS: [&'static str; 7] =
+        ["cancelled", "cancel_requested", "lease_lost", "node_stopping", "drain", "undrain", "superseded"];
 
     const fn number(&self) -> usize {
         match self {
@@ -73,6 +87,9 @@ impl Notice {
             Notice::CancelRequested { .. } => 1,
             Notice::LeaseLost { .. } => 2,
             Notice::NodeStopping => 3,
+            Notice::Drain { .. } => 4,
+            Notice::Undrain => 5,
+            Notice::Superseded => 6,
         }
     }
 }
@@ -133,9 +150,9 @@ impl Hub {
         }
     }
 
-    pub fn subscribe(&self, namespace: Text, instance: Text) -> mpsc::UnboundedReceiver<Notice> {
+    pub fn subscribe(&self, namespace: Text, instance: Text, now: Time) -> mpsc::UnboundedReceiver<Notice> {
         let (tell, told) = mpsc::unbounded_channel();
-        self.lock().notices.insert((namespace, instance), tell);
+        self.lock().notices.insert((namespace, instance), Listener { tell, since: now });
         told
     }
 
@@ -143,7 +160,7 @@ impl Hub {
         let mut state = self.lock();
         let key = (namespace.clone(), instance.clone());
         let number = notice.number();
-        match state.notices.get(&key).map(|tell| tell.send(notice)) {
+        match state.notices.get(&key).map(|listener| listener.tell.send(notice)) {
             Some(Ok(())) => state.notices_sent[number] += 1,
             Some(Err(_)) => drop(state.notices.remove(&key)),
             None => {}
@@ -152,9 +169,21 @@ impl Hub {
 
     pub fn notify_all(&self, notice: &Notice) {
         let mut state = self.lock();
-        state.notices.retain(|_, tell| tell.send(notice.clone()).is_ok());
+        state.notices.retain(|_, listener| listener.tell.send(notice.clone()).is_ok());
         let told = state.notices.len() as u64;
         state.notices_sent[notice.number()] += told;
+    }
+
+    /// Another session of the process began at `since`: whoever listens from before is told, and no longer listens.
+    pub fn supersede(&self, namespace: &Text, instance: &Text, since: Time) {
+        let mut state = self.lock();
+        let key = (namespace.clone(), instance.clone());
+        if state.notices.get(&key).is_some_and(|listener| listener.since < since)
+            && let Some(listener) = state.notices.remove(&key)
+        {
+            let _ = listener.tell.send(Notice::Superseded);
+            state.notices_sent[Notice::Superseded.number()] += 1;
+        }
     }
 
     /// A timer of `partition` is due at `at`, or later than something known.
@@ -200,6 +229,7 @@ impl Hub {
         }
         let key = (spec.namespace.clone(), spec.instance.clone());
         let seen = Seen {
+            worker: spec.worker.clone(),
             lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
             kinds: spec.kinds.clone(),
             capabilities: spec.capabilities.clone(),
@@ -208,15 +238,17 @@ impl Hub {
         state.workers.insert(key, seen);
     }
 
+    /// One worker process, if it claimed lately.
+    pub fn worker(&self, namespace: &Text, instance: &Text, now: Time) -> Option<Seen> {
+        let state = self.lock();
+        let seen = state.workers.get(&(namespace.clone(), instance.clone()));
+        seen.filter(|seen| now.since(seen.at) < WORKER_TTL_MS).cloned()
+    }
+
     /// How many notices of each kind were handed to workers.
     pub fn notices_sent(&self) -> [(&'static str, u64); Notice::KINDS.len()] {
         let sent = self.lock().notices_sent;
         std::array::from_fn(|number| (Notice::KINDS[number], sent[number]))
-    }
-
-    /// How many workers claimed lately, of whatever namespace.
-    pub fn live_workers(&self, now: Time) -> usize {
-        self.lock().workers.values().filter(|seen| now.since(seen.at) < WORKER_TTL_MS).count()
     }
 
     /// Workers of a namespace that claimed lately, by instance.

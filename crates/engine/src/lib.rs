@@ -27,8 +27,10 @@
 //! # }
 //! ```
 
-pub mod client;
+mod audit;
+mod bulk;
 mod census;
+pub mod client;
 mod clock;
 pub mod config;
 mod driver;
@@ -36,6 +38,7 @@ mod engine;
 mod explain;
 
 mod hub;
+mod keys;
 mod lanes;
 mod membership;
 mod partition;
@@ -49,13 +52,17 @@ mod stats;
 mod store;
 pub mod telemetry;
 mod verb;
+pub mod worker;
 
-pub use census::{Depth, Depths, Running};
+pub use audit::{AuditCheck, AuditFilter, AuditPage, BrokenEntry};
+pub use bulk::{BulkRequest, BulkState, BulkView};
+pub use census::{Depth, Depths, Manned, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
 pub use explain::{Explanation, NoWorker, Obstacle};
 pub use hub::Notice;
+pub use keys::{KeyCreation, KeyPage};
 pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,

@@ -2,10 +2,12 @@
 
 use crate::engine::Shared;
 use crate::request::Submission;
-use weft_core::command::{Call, Command};
+use weft_core::command::{Call, Command, WorkerName};
 use weft_core::digest;
 use weft_core::error::Rejection;
-use weft_core::{ExecutionId, PartitionId};
+use weft_core::record::api_key;
+use weft_core::text::Text;
+use weft_core::{BulkId, ExecutionId, PartitionId};
 
 /// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
 pub fn of_submission(
@@ -31,12 +33,27 @@ pub fn of_key(shared: &Shared, namespace: &str, key: &[u8]) -> PartitionId {
     PartitionId((digest::place(namespace, key) % shared.partitions.len() as u64) as u16)
 }
 
+/// Where the record of a worker process is.
+pub fn of_worker(shared: &Shared, namespace: &Text, instance: &Text) -> WorkerName {
+    let digest = digest::worker(namespace, instance);
+    let place = u64::from_be_bytes(*digest.first_chunk().expect("digest: it has 32 bytes"));
+    let partition = PartitionId((place % shared.partitions.len() as u64) as u16);
+    WorkerName { partition, namespace: namespace.clone(), instance: instance.clone() }
+}
+
 pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection> {
     let partition = id.partition();
     if usize::from(partition.0) >= shared.partitions.len() {
         return Err(Rejection::InvalidId { expected: "x" });
     }
     Ok(partition)
+}
+
+pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
+    match usize::from(id.partition().0) < shared.partitions.len() {
+        true => Ok(id.partition()),
+        false => Err(Rejection::InvalidId { expected: "j" }),
+    }
 }
 
 /// The partition of the record that a command is about.
@@ -76,6 +93,29 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
         Command::Heartbeat(heartbeat) => return Ok(heartbeat.partition),
         Command::RetryParked(retry) => return Ok(retry.partition),
         Command::DiscardParked(discard) => return Ok(discard.partition),
+        Command::RegisterWorker(register) => return Ok(register.name.partition),
+        Command::BeatWorker(beat) => return Ok(beat.name.partition),
+        Command::DeregisterWorker(deregister) => return Ok(deregister.name.partition),
+        Command::DrainWorker(drain) => return Ok(drain.name.partition),
+        Command::UndrainWorker(undrain) => return Ok(undrain.name.partition),
+        Command::MarkWorkerDead(mark) => return Ok(mark.name.partition),
+        Command::SettleWorker(settle) => {
+            return Ok(settle.key.expect("place: the engine names the record").partition());
+        }
+        Command::EndLease(end) => end.id,
+        Command::StartBulk(start) => return of_bulk(shared, start.id.expect("place: the engine has minted an id")),
+        Command::StopBulk(stop) => return of_bulk(shared, stop.id),
+        Command::ShareBulk(share) => return Ok(share.partition),
+        Command::ReportBulk(report) => return Ok(report.job.partition()),
+        Command::AdvanceBulk(advance) => {
+            return Ok(advance.key.expect("place: a bulk job names its record").partition());
+        }
+        Command::CreateKey(_)
+        | Command::ChangeKey(_)
+        | Command::RotateKey(_)
+        | Command::RevokeKey(_)
+        | Command::TouchKey(_) => return Ok(api_key::HOME),
+        Command::NoteRefusal(note) => return Ok(note.partition),
     };
     of_id(shared, id)
 }

@@ -10,6 +10,7 @@ use weft_core::command::{Fence, Principal};
 use weft_core::derive::{Dimensions, dimensions};
 use weft_core::error::Rejection;
 use weft_core::execution::check;
+use weft_core::filter::Filter;
 use weft_core::limits;
 use weft_core::record::attempt::{AttemptState, Failure};
 use weft_core::record::dedup::What;
@@ -99,6 +100,26 @@ pub struct ListFilter {
     pub limit: Option<usize>,
     /// As the page before gave it.
     pub cursor: Option<String>,
+}
+
+impl ListFilter {
+    /// Which executions are meant, without how they are listed.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            states: self.states.clone(),
+            lane: self.lane.clone(),
+            kind: self.kind.clone(),
+            tag: self.tag.clone(),
+            parent: self.parent,
+            worker: self.worker.clone(),
+            concurrency_key: self.concurrency_key.clone(),
+            created_from: self.created_from,
+            created_until: self.created_until,
+            updated_since: self.updated_since,
+            finished_from: self.finished_from,
+            finished_until: self.finished_until,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -209,7 +230,7 @@ async fn load_attempt(
     }
 }
 
-async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
+pub(crate) async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
     let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
     match read.found.into_iter().next().flatten() {
         Some(found) => decode(key, &found, parts).map(Some),
@@ -217,7 +238,7 @@ async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<R
     }
 }
 
-fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
+pub(crate) fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
     Record::decode(key, &found.parts, parts).map_err(|error| Rejection::internal(format!("{key:?}: {error}")))
 }
 
@@ -506,17 +527,19 @@ pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Resul
     let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
     let mut cursor = filter.cursor.as_deref().map(parse_cursor).transpose()?;
+    let wanted = filter.filter();
+    let walk = Walk { namespace: &who.namespace, filter: &wanted, ascending: filter.ascending, partition: None };
     let mut page = ListPage::default();
     let mut looked = 0;
     loop {
-        let (entries, more) = walk(shared, who, &filter, cursor.as_ref(), limit).await?;
+        let (entries, more) = walk.page(shared, cursor.as_ref(), limit).await?;
         looked += entries.len();
         for (at, entry) in entries.iter().enumerate() {
             cursor = place_of(entry);
             let Some(found) = &entry.found else { continue };
             let Some(key) = entry.key() else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if matches(&filter, &execution) {
+            if wanted.matches(&execution) {
                 page.revisions.push(found.revision);
                 page.executions.push(*execution);
             }
@@ -538,9 +561,9 @@ pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Resul
 }
 
 /// A place in the whole list: time of creation, then id.
-type Cursor = (i64, uuid::Uuid, PartitionId);
+pub(crate) type Cursor = (i64, uuid::Uuid, PartitionId);
 
-fn place_of(entry: &Entry) -> Option<Cursor> {
+pub(crate) fn place_of(entry: &Entry) -> Option<Cursor> {
     match entry.place.columns.as_slice() {
         [.., Value::Int(created)] => Some((*created, uuid::Uuid::from_slice(&entry.place.key).ok()?, entry.partition)),
         _ => None,
@@ -560,107 +583,100 @@ fn parse_cursor(text: &str) -> Result<Cursor, Rejection> {
     Ok((created, uuid, PartitionId(partition)))
 }
 
-/// The next entries of the list after the cursor, over all wanted states, and whether there are more.
-async fn walk(
-    shared: &Shared,
-    who: &Principal,
-    filter: &ListFilter,
-    cursor: Option<&Cursor>,
-    limit: usize,
-) -> Result<(Vec<Entry>, bool), Rejection> {
-    // Usual states have no index of their own: the list by time is walked, and what does not match is passed.
-    let by_time = filter.states.is_empty() || filter.states.iter().any(|state| state.is_usual());
-    let namespace = Value::text(&who.namespace);
-    let prefixes: Vec<Vec<Value>> = match by_time {
-        true => vec![vec![namespace]],
-        false => filter.states.iter().map(|state| vec![namespace.clone(), Value::Text(state.text())]).collect(),
-    };
-    let ranges = prefixes.into_iter().map(|prefix| {
-        let bound = |created: i64, uuid: uuid::Uuid| {
-            let mut columns = prefix.clone();
-            columns.push(Value::Int(created));
-            Place { columns, key: Bytes::copy_from_slice(uuid.as_bytes()) }
-        };
-        let after = match (cursor, filter.ascending) {
-            (Some((created, uuid, _)), _) => Some(bound(*created, *uuid)),
-            (None, true) => filter.created_from.map(|from| bound(from.as_i64() - 1, uuid::Uuid::max())),
-            (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, uuid::Uuid::nil())),
-        };
-        let until = filter.created_until.filter(|_| filter.ascending).map(|until| Value::Int(until.as_i64()));
-        Range { prefix, after, until }
-    });
-    let scan = Scan {
-        target: Target::Index(if by_time { IndexId::ByCreated } else { IndexId::ByState }),
-        ranges: ranges.collect(),
-        limit,
-        descending: !filter.ascending,
-        parts: Some(schema::LIGHT),
-    };
-    let pages = shared.store.scan(None, scan).await.map_err(unavailable)?;
-    let mut more = pages.iter().any(|page| page.more);
-    // Beyond the end of a page that has more, its next entries may come first: only what lies before is in order.
-    let ends = pages.iter().filter(|page| page.more).map(|page| page.entries.last().and_then(place_of));
-    let bound = if filter.ascending { ends.min() } else { ends.max_by_key(|end| (end.is_none(), *end)) };
-    let mut entries: Vec<Entry> = pages.into_iter().flat_map(|page| page.entries).collect();
-    entries.retain(|entry| match (bound, place_of(entry)) {
-        (None, _) => true,
-        (Some(Some(bound)), Some(place)) => {
-            if filter.ascending {
-                place <= bound
-            } else {
-                place >= bound
-            }
-        }
-        (Some(_), _) => false,
-    });
-    entries.sort_by_key(place_of);
-    if !filter.ascending {
-        entries.reverse();
-    }
-    if !filter.ascending
-        && let Some(from) = filter.created_from
-    {
-        let inside = entries.iter().take_while(|entry| place_of(entry).is_some_and(|place| place.0 >= from.as_i64()));
-        let inside = inside.count();
-        more &= inside == entries.len();
-        entries.truncate(inside);
-    }
-    more |= entries.len() > limit;
-    entries.truncate(limit);
-    Ok((entries, more))
+/// A walk over the executions of a namespace by (created, id), in one partition or in all.
+pub(crate) struct Walk<'a> {
+    pub namespace: &'a Text,
+    /// Names the states and times to walk through; whether what is met matches is for the caller to judge.
+    pub filter: &'a Filter,
+    pub ascending: bool,
+    pub partition: Option<PartitionId>,
 }
 
-fn matches(filter: &ListFilter, execution: &Execution) -> bool {
-    let (spec, hot) = (&execution.spec, &execution.hot);
-    let finished_at = match &hot.state {
-        State::Done { at, .. } => Some(*at),
-        _ => None,
-    };
-    let wants = |wanted: &Option<Text>, got: Option<&Text>| wanted.as_ref().is_none_or(|text| got == Some(text));
-    (filter.states.is_empty() || filter.states.contains(&execution.public_state()))
-        && wants(&filter.lane, Some(&spec.lane))
-        && wants(&filter.kind, Some(&spec.kind))
-        && wants(&filter.worker, execution.lease().map(|lease| &lease.instance))
-        && filter.tag.as_ref().is_none_or(|(key, value)| execution.tags().get(key) == Some(value))
-        && filter.parent.is_none_or(|parent| spec.parent == Some(parent))
-        && filter.concurrency_key.as_ref().is_none_or(|key| spec.concurrency_key.as_ref() == Some(key))
-        && filter.created_from.is_none_or(|from| hot.created_at >= from)
-        && filter.created_until.is_none_or(|until| hot.created_at <= until)
-        && filter.updated_since.is_none_or(|since| hot.updated_at >= since)
-        && filter.finished_from.is_none_or(|from| finished_at.is_some_and(|at| at >= from))
-        && filter.finished_until.is_none_or(|until| finished_at.is_some_and(|at| at <= until))
+impl Walk<'_> {
+    /// The next entries after the cursor, over all wanted states, and whether there are more.
+    pub async fn page(
+        &self,
+        shared: &Shared,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, bool), Rejection> {
+        let filter = self.filter;
+        // Usual states have no index of their own: the list by time is walked, and what does not match is passed.
+        let by_time = filter.states.is_empty() || filter.states.iter().any(|state| state.is_usual());
+        let namespace = Value::text(self.namespace);
+        let prefixes: Vec<Vec<Value>> = match by_time {
+            true => vec![vec![namespace]],
+            false => filter.states.iter().map(|state| vec![namespace.clone(), Value::Text(state.text())]).collect(),
+        };
+        let ranges = prefixes.into_iter().map(|prefix| {
+            let bound = |created: i64, uuid: uuid::Uuid| {
+                let mut columns = prefix.clone();
+                columns.push(Value::Int(created));
+                Place { columns, key: Bytes::copy_from_slice(uuid.as_bytes()) }
+            };
+            let after = match (cursor, self.ascending) {
+                (Some((created, uuid, _)), _) => Some(bound(*created, *uuid)),
+                (None, true) => filter.created_from.map(|from| bound(from.as_i64() - 1, uuid::Uuid::max())),
+                (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, uuid::Uuid::nil())),
+            };
+            let until = filter.created_until.filter(|_| self.ascending).map(|until| Value::Int(until.as_i64()));
+            Range { prefix, after, until }
+        });
+        let scan = Scan {
+            target: Target::Index(if by_time { IndexId::ByCreated } else { IndexId::ByState }),
+            ranges: ranges.collect(),
+            limit,
+            descending: !self.ascending,
+            parts: Some(schema::LIGHT),
+        };
+        let pages = shared.store.scan(self.partition, scan).await.map_err(unavailable)?;
+        let mut more = pages.iter().any(|page| page.more);
+        // Beyond the end of a page that has more, its next entries may come first: only what lies before is in order.
+        let ends = pages.iter().filter(|page| page.more).map(|page| page.entries.last().and_then(place_of));
+        let bound = if self.ascending { ends.min() } else { ends.max_by_key(|end| (end.is_none(), *end)) };
+        let mut entries: Vec<Entry> = pages.into_iter().flat_map(|page| page.entries).collect();
+        entries.retain(|entry| match (bound, place_of(entry)) {
+            (None, _) => true,
+            (Some(Some(bound)), Some(place)) => {
+                if self.ascending {
+                    place <= bound
+                } else {
+                    place >= bound
+                }
+            }
+            (Some(_), _) => false,
+        });
+        entries.sort_by_key(place_of);
+        if !self.ascending {
+            entries.reverse();
+        }
+        if !self.ascending
+            && let Some(from) = filter.created_from
+        {
+            let inside =
+                entries.iter().take_while(|entry| place_of(entry).is_some_and(|place| place.0 >= from.as_i64()));
+            let inside = inside.count();
+            more &= inside == entries.len();
+            entries.truncate(inside);
+        }
+        more |= entries.len() > limit;
+        entries.truncate(limit);
+        Ok((entries, more))
+    }
 }
 
 pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) -> Result<Counts, Rejection> {
+    let wanted = filter.filter();
+    let walk = Walk { namespace: &who.namespace, filter: &wanted, ascending: filter.ascending, partition: None };
     let mut counts = Counts::new();
     let mut cursor = None;
     loop {
-        let (entries, more) = walk(shared, who, &filter, cursor.as_ref(), COUNT_PAGE).await?;
+        let (entries, more) = walk.page(shared, cursor.as_ref(), COUNT_PAGE).await?;
         for entry in &entries {
             cursor = place_of(entry);
             let (Some(found), Some(key)) = (&entry.found, entry.key()) else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if matches(&filter, &execution) {
+            if wanted.matches(&execution) {
                 let spec = &execution.spec;
                 let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
                 *counts.entry(group).or_default() += 1;

@@ -171,6 +171,8 @@ pub struct Claim {
     /// The pool of workers, and this process of it.
     pub worker: Text,
     pub instance: Text,
+    /// That of the process, as registering gave it. A claim of another one than the current is refused.
+    pub session: Option<u64>,
     /// Take this one, whatever its lane and its place in the queue, or be refused. Such a claim does not wait.
     pub execution: Option<ExecutionId>,
     pub lanes: Vec<LaneWish>,
@@ -204,6 +206,7 @@ impl Claim {
         Self {
             worker: worker.into(),
             instance: instance.into(),
+            session: None,
             execution: None,
             lanes: Vec::new(),
             lane_mode: LaneMode::Weighted,
@@ -215,6 +218,12 @@ impl Claim {
             max_bytes: limits::CLAIM_BYTES_DEFAULT,
             request_id: None,
         }
+    }
+
+    /// In the name of a registered process.
+    pub fn session(mut self, session: u64) -> Self {
+        self.session = Some(session);
+        self
     }
 
     /// This execution and no other.
@@ -303,7 +312,7 @@ pub struct ClaimReply {
     pub executions: Vec<Claimed>,
     /// Candidates were left because too many were refused; ask again.
     pub more: bool,
-    /// The node is shutting down; claim elsewhere.
+    /// The node is shutting down, or the worker process is draining: claim elsewhere, or no more.
     pub draining: bool,
     /// These are the leases that an earlier call with the same request id took.
     pub repeated: bool,
@@ -733,6 +742,7 @@ pub(crate) struct ClaimSpec {
     pub lease_ms: u64,
     pub max_bytes: usize,
     pub claim_ref: Option<[u8; 32]>,
+    pub session: Option<u64>,
     pub principal: command::Principal,
 }
 
@@ -748,6 +758,7 @@ impl ClaimSpec {
             kinds: self.kinds.clone(),
             capabilities: self.capabilities.clone(),
             claim_ref: self.claim_ref,
+            session: self.session,
         })
     }
 

@@ -1,63 +1,65 @@
 //! The key that makes a repeat of a call harmless. Minted where the caller gave none, so that every call may be sent
 //! again. Calls that a lease protects need none: the server knows a repeat by the fence.
 
-use crate::entropy::Entropy;
+use crate::world::World;
 use std::time::Duration;
 use weft_api::{Args, Call};
 
 /// Gives the call, or each item of a batch, a key if it has none.
-pub fn mint(call: &mut Call, entropy: &Entropy) {
+pub fn mint(call: &mut Call, world: &World) {
     match call {
         Call::SubmitExecution(args) => match args.body.idempotency_key {
             Some(_) => {}
-            None => header(args, entropy),
+            None => header(args, world),
         },
         Call::SubmitExecutions(args) => {
             let items = args.body.items.iter_mut();
-            items.for_each(|item| fill(&mut item.idempotency_key, entropy));
+            items.for_each(|item| fill(&mut item.idempotency_key, world));
         }
         Call::CancelExecutions(args) => {
             let items = args.body.items.iter_mut();
-            items.for_each(|item| fill(&mut item.request_id, entropy));
+            items.for_each(|item| fill(&mut item.request_id, world));
         }
         Call::SpawnChildren(args) => {
             let items = args.body.items.iter_mut();
-            items.for_each(|item| fill(&mut item.idempotency_key, entropy));
+            items.for_each(|item| fill(&mut item.idempotency_key, world));
         }
-        Call::Claim(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::CancelExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::ReplayExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::RescheduleExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::SetPriority(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::SetTags(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::HoldExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::ReleaseExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::RevokeExecution(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::ForceComplete(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::ForceFail(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::CreateKey(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::ChangeKey(args) => beside(args, |body| &mut body.request_id, entropy),
-        Call::PurgeExecution(args) => header(args, entropy),
-        Call::RotateKey(args) => header(args, entropy),
-        Call::RevokeKey(args) => header(args, entropy),
-        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => header(args, entropy),
-        Call::MarkWorkerDead(args) => header(args, entropy),
+        Call::Claim(args) => beside(args, |body| &mut body.request_id, world),
+        Call::CancelExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ReplayExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::RescheduleExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::SetPriority(args) => beside(args, |body| &mut body.request_id, world),
+        Call::SetTags(args) => beside(args, |body| &mut body.request_id, world),
+        Call::HoldExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ReleaseExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::RevokeExecution(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ForceComplete(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ForceFail(args) => beside(args, |body| &mut body.request_id, world),
+        Call::CreateKey(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ChangeKey(args) => beside(args, |body| &mut body.request_id, world),
+        Call::StartBulk(args) => beside(args, |body| &mut body.request_id, world),
+        Call::StopBulk(args) => beside(args, |body| &mut body.request_id, world),
+        Call::PurgeExecution(args) => header(args, world),
+        Call::RotateKey(args) => header(args, world),
+        Call::RevokeKey(args) => header(args, world),
+        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => header(args, world),
+        Call::MarkWorkerDead(args) => header(args, world),
         _ => {}
     }
 }
 
-fn fill(key: &mut Option<String>, entropy: &Entropy) {
-    key.get_or_insert_with(|| entropy.fresh());
+fn fill(key: &mut Option<String>, world: &World) {
+    key.get_or_insert_with(|| world.fresh());
 }
 
-fn header<P, Q, B>(args: &mut Args<P, Q, B>, entropy: &Entropy) {
-    fill(&mut args.idempotency_key, entropy);
+fn header<P, Q, B>(args: &mut Args<P, Q, B>, world: &World) {
+    fill(&mut args.idempotency_key, world);
 }
 
 /// In the body, unless the header has one already.
-fn beside<P, Q, B>(args: &mut Args<P, Q, B>, field: fn(&mut B) -> &mut Option<String>, entropy: &Entropy) {
+fn beside<P, Q, B>(args: &mut Args<P, Q, B>, field: fn(&mut B) -> &mut Option<String>, world: &World) {
     if args.idempotency_key.is_none() {
-        fill(field(&mut args.body), entropy);
+        fill(field(&mut args.body), world);
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
 
     fn minted<O: Operation>(args: Args<O::Path, O::Query, O::Body>) -> Call {
         let mut call = O::call(args);
-        mint(&mut call, &Entropy::of_system());
+        mint(&mut call, &World::of_system());
         call
     }
 

@@ -1,9 +1,26 @@
 //! Clients and workers of Weft. A client submits executions and reads them; a worker claims them and runs a handler for
 //! each. Both make the same typed calls, to a server over HTTP or, with the feature `embedded`, to an engine in this
 //! process. Knows the wire types and no rules.
+//!
+//! ```no_run
+//! use weft_sdk::{Client, Failure, Json, Worker};
+//!
+//! async fn greet(Json(name): Json<String>) -> Result<Json<String>, Failure> {
+//!     Ok(Json(format!("hello, {name}")))
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let weft = Client::connect("http://127.0.0.1:7700").build().await?;
+//!     tokio::spawn(Worker::new(weft.clone()).handle("greet", greet).run());
+//!     let run = weft.submit("greet", "world").await?;
+//!     assert_eq!(run.result::<String>().await?, "hello, world");
+//!     Ok(())
+//! }
+//! ```
 
-mod entropy;
 pub mod error;
+mod world;
 
 mod keyed;
 pub mod layer;
@@ -12,6 +29,10 @@ mod transport;
 pub mod payload;
 
 pub mod client;
+pub mod worker;
+
+#[cfg(feature = "test")]
+pub mod test;
 
 pub use client::{Client, Connect, NoResult, Run, Submission};
 pub use error::Error;
@@ -19,3 +40,7 @@ pub use payload::Codec;
 pub use transport::Transport;
 pub use weft_api as api;
 pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};
+pub use worker::{
+    Checkpoint, Coded, Ctx, Failure, FromTask, Info, IntoResult, Json, OrFail, Outcome, Raw, State, Tags, Task, Worker,
+    WorkerHandle,
+};

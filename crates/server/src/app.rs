@@ -4,9 +4,10 @@ use crate::auth::{Keyring, Keys};
 use crate::bucket::{Buckets, Rate};
 use crate::cors::Origins;
 use crate::drain::Drain;
+use crate::forwarded::Proxies;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use weft_api::operation::BodyMax;
 use weft_dispatch::Dispatch;
@@ -20,6 +21,8 @@ pub struct Options {
     pub rates: Rates,
     /// Origins that browsers may call from.
     pub cors_origins: Origins,
+    /// Proxies that may say for whom they call.
+    pub proxies: Proxies,
     /// Connections at a time.
     pub connections_max: usize,
     /// Calls that wait for something, at a time: on this node, and of one key.
@@ -68,6 +71,7 @@ impl Options {
             auth,
             rates: Rates::default(),
             cors_origins: Origins::default(),
+            proxies: Proxies::default(),
             connections_max: 10_000,
             waiting_max: 20_000,
             waiting_per_key_max: 1_000,
@@ -84,6 +88,8 @@ pub struct App {
 
 pub(crate) struct Shared {
     pub options: Options,
+    /// What can change while the server runs; it begins as the options say.
+    current: RwLock<(Rates, Arc<Origins>)>,
     pub dispatch: Dispatch,
     pub keyring: Option<Keyring>,
     pub buckets: Buckets,
@@ -101,16 +107,19 @@ const SMALL: usize = 64 << 10;
 impl App {
     /// Begins to watch the engine's health, on the tokio runtime of the caller.
     pub fn new(engine: Engine, options: Options) -> Self {
-        let keyring = match &options.auth {
-            Auth::Dev => None,
-            Auth::Keyed { macs, keys } => Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())),
+        let (keyring, macs) = match &options.auth {
+            Auth::Dev => (None, None),
+            Auth::Keyed { macs, keys } => {
+                (Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())), Some(macs.clone()))
+            }
         };
         let health = Arc::new(Health::default());
         Health::watch(&health, engine.clone());
         Self {
             shared: Arc::new(Shared {
                 metrics: Metrics::new(&engine),
-                dispatch: Dispatch::new(engine),
+                dispatch: Dispatch::new(engine).with_macs(macs),
+                current: RwLock::new((options.rates, Arc::new(options.cors_origins.clone()))),
                 options,
                 keyring,
                 buckets: Buckets::new(NAMES_MAX),
@@ -123,6 +132,12 @@ impl App {
 
     pub fn engine(&self) -> &Engine {
         self.shared.dispatch.engine()
+    }
+
+    /// Changes how often may be called and from which pages, from the next request on.
+    pub fn reload(&self, rates: Rates, cors_origins: Origins) {
+        let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = (rates, Arc::new(cors_origins));
     }
 
     /// True if nobody needs a key.
@@ -140,6 +155,14 @@ impl Shared {
     /// Milliseconds since the server began, for rates.
     pub fn elapsed_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
+    }
+
+    pub fn rates(&self) -> Rates {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub fn origins(&self) -> Arc<Origins> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
     /// The largest body that an operation takes.

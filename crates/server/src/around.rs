@@ -2,6 +2,7 @@
 //! headers of every reply, the access log and its measure.
 
 use crate::app::App;
+use crate::identify::RequestId;
 use crate::{access, cors, reply, trace};
 use axum::extract::Request;
 use axum::response::Response;
@@ -22,15 +23,16 @@ pub const HEADERS_MAX: usize = 32 << 10;
 pub async fn around(
     app: &App,
     route: &str,
-    request: Request,
+    mut request: Request,
     answer: impl AsyncFnOnce(Request, &mut String) -> Result<Response, Problem>,
 ) -> Response {
     let begun = Instant::now();
     let shared = &app.shared;
     let _entered = shared.metrics.enter();
     let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.as_str().into()));
     let method = request.method().clone();
-    let origin = shared.options.cors_origins.allowed(request.headers());
+    let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let mut name = String::from("-");
     let path = request.uri().path();
@@ -42,10 +44,16 @@ pub async fn around(
         match check_head(&request) {
             Err(problem) => Err(problem),
             // A panic is a fault of ours; it ends this request and nothing else.
-            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone())).catch_unwind().await.unwrap_or_else(|_| {
-                tracing::error!(request_id = id, route, "a request ended in a panic");
-                Err(Problem::new(Code::Internal, "the request could not be answered because of a fault of the server"))
-            }),
+            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone()))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| {
+                    tracing::error!(request_id = id, route, "a request ended in a panic");
+                    Err(Problem::new(
+                        Code::Internal,
+                        "the request could not be answered because of a fault of the server",
+                    ))
+                }),
         }
     };
     let mut response =
@@ -97,5 +105,32 @@ fn request_id(headers: &HeaderMap) -> String {
             let _ = getrandom::fill(&mut bytes);
             uuid::Uuid::from_bytes(bytes).simple().to_string()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::Options;
+    use axum::body::Body;
+    use http_body_util::BodyExt;
+    use std::sync::Arc;
+    use weft_engine::{Config, Engine};
+    use weft_store::MemoryStore;
+
+    #[tokio::test]
+    async fn sec_18_a_panic_ends_its_own_request_and_nothing_else() {
+        let clock = || weft_core::Time::from_ms(1_700_000_000_000);
+        let engine = Engine::open(MemoryStore::new(1, Arc::new(clock)), Config::default()).await.unwrap();
+        let app = App::new(engine, Options::dev());
+        let request = || Request::new(Body::empty());
+        let response = around(&app, "/here", request(), async |_, _| panic!("a secret of ours")).await;
+        assert_eq!(response.status(), 500);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: Problem = serde_json::from_slice(&body).unwrap();
+        assert_eq!(problem.code, Code::Internal);
+        assert!(problem.request_id.is_some() && !problem.detail.contains("secret"));
+        let response = around(&app, "/here", request(), async |_, _| Ok(reply::bytes(200, "".into(), None))).await;
+        assert_eq!(response.status(), 200);
     }
 }

@@ -39,6 +39,8 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
     *name = known.caller.name.to_string();
     if let Err(problem) = known.caller.may(spec) {
         shared.metrics.refused("scope");
+        let target = incoming.path.first().cloned().unwrap_or_default();
+        shared.tell_refusal(known.caller.principal("".into()), spec.id, target, problem.code);
         return Err(problem);
     }
     known.caller.chosen()?;

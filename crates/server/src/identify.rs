@@ -6,8 +6,9 @@ use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use weft_api::{Code, NAMESPACE_DEFAULT, Problem};
-use weft_core::command::Scopes;
+use weft_core::command::{Origin, Principal, Scopes};
 use weft_core::text::Text;
 use weft_dispatch::{Caller, Reach};
 
@@ -18,6 +19,10 @@ const NAMESPACE_PARAMETER: &str = "namespace";
 /// Where a request came from; put into its extensions by the listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
+
+/// The id of a request; put into its extensions before it is answered.
+#[derive(Clone, Debug)]
+pub struct RequestId(pub Text);
 
 /// Somebody who may call, as far as the key goes.
 pub struct Known {
@@ -36,10 +41,11 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
             namespace,
             fallback: Some(NAMESPACE_DEFAULT.into()),
             read_only: false,
+            origin: Some(origin_of(parts, "")),
         };
         return Ok(Known { caller, good: None });
     };
-    let (address, open) = (auth::address_name(peer(&parts.extensions)), shared.options.rates.open);
+    let (address, open) = (auth::address_name(peer(&parts.extensions)), shared.rates().open);
     // Before any hashing: an address that keeps failing costs nothing more.
     shared.buckets.peek(&address, open, shared.elapsed_ms()).map_err(|ms| too_often(shared, ms))?;
     let good = match keyring.check(bearer(&parts.headers)?.as_deref()).await {
@@ -48,14 +54,17 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
             shared.metrics.refused("auth");
             // The next one is refused if this was the last that the address had.
             let _ = shared.buckets.take(&address, open, shared.elapsed_ms());
+            let nobody = Principal::new("", "unknown", Scopes::NONE);
+            let nobody = Principal { origin: Some(origin_of(parts, "")), ..nobody };
+            shared.tell_refusal(nobody, "authenticate", String::new(), problem.code);
             return Err(problem);
         }
         Err(problem) => return Err(problem),
     };
     let key = &good.key;
     let rate = match key.rate {
-        RateClass::Default => Some(shared.options.rates.default),
-        RateClass::Worker => Some(shared.options.rates.worker),
+        RateClass::Default => Some(shared.rates().default),
+        RateClass::Worker => Some(shared.rates().worker),
         RateClass::Unlimited => None,
     };
     if let Some(rate) = rate {
@@ -68,8 +77,26 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
         namespace,
         fallback: None,
         read_only: key.read_only,
+        origin: Some(origin_of(parts, &key.id)),
     };
     Ok(Known { caller, good: Some(good) })
+}
+
+fn origin_of(parts: &Parts, key: &str) -> Arc<Origin> {
+    let request = parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone());
+    Arc::new(Origin { key: key.into(), address: peer(&parts.extensions).to_string().into(), request })
+}
+
+impl Shared {
+    /// Tells the audit log of a refusal; the engine takes one a second. The answer does not wait for it.
+    pub fn tell_refusal(&self, principal: Principal, verb: &'static str, target: String, code: Code) {
+        let engine = self.dispatch.engine().clone();
+        tokio::spawn(async move {
+            if let Err(rejection) = engine.audit_refusal(&principal, verb, &target, code.name()).await {
+                tracing::warn!(%rejection, verb, "could not note a refusal in the audit log");
+            }
+        });
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Problem> {

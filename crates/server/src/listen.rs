@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::around::HEADERS_MAX;
+use crate::forwarded::Proxies;
 use crate::identify::Peer;
 use crate::routes::{metrics_router, router};
 use crate::tls::Identity;
@@ -133,6 +134,7 @@ impl Listener {
                         };
                         let (router, identity) = (self.router.clone(), self.identity.clone());
                         let (builder, watcher) = (builder.clone(), graceful.watcher());
+                        let peer = From { peer, proxies: self.app.shared.options.proxies.clone() };
                         tokio::spawn(async move {
                             serve(stream, peer, router, identity, builder, watcher).await;
                             drop(permit);
@@ -191,9 +193,15 @@ async fn turn_away(mut stream: TcpStream, plain: bool) {
     let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
+/// Who connected, and whose word about others counts.
+struct From {
+    peer: SocketAddr,
+    proxies: Proxies,
+}
+
 async fn serve(
     stream: TcpStream,
-    peer: SocketAddr,
+    from: From,
     router: Router,
     identity: Option<Arc<Identity>>,
     builder: Builder<TokioExecutor>,
@@ -201,8 +209,10 @@ async fn serve(
 ) {
     // Replies are written whole: waiting to fill a packet only makes them late.
     let _ = stream.set_nodelay(true);
+    let From { peer, proxies } = from;
     let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
+        let client = proxies.client(peer, request.headers());
+        request.extensions_mut().insert(Peer(client));
         router.clone().oneshot(request.map(axum::body::Body::new))
     });
     let ended = match identity {

@@ -30,36 +30,58 @@ pub struct Files {
 /// The identity of the server. New connections get the newest; open ones keep theirs.
 #[derive(Debug)]
 pub struct Identity {
+    current: RwLock<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
     files: Files,
-    current: RwLock<(Arc<ServerConfig>, Option<SystemTime>)>,
+    config: Arc<ServerConfig>,
+    stamp: Option<SystemTime>,
+}
+
+impl Current {
+    fn load(files: Files) -> Result<Self, Error> {
+        // Taken first: files that change meanwhile are read again.
+        let stamp = stamp(&files);
+        Ok(Self { config: config(&files)?, stamp, files })
+    }
 }
 
 impl Identity {
     pub fn load(files: Files) -> Result<Self, Error> {
-        let loaded = (config(&files)?, stamp(&files));
-        Ok(Self { files, current: RwLock::new(loaded) })
+        Ok(Self { current: RwLock::new(Current::load(files)?) })
     }
 
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).config.clone()
     }
 
     /// Reads the files again if they changed. Files that cannot be used leave everything as it is.
     pub fn refresh(&self) -> Result<bool, Error> {
-        let stamp = stamp(&self.files);
-        if self.current.read().unwrap_or_else(PoisonError::into_inner).1 == stamp {
-            return Ok(false);
-        }
-        let config = config(&self.files)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = (config, stamp);
-        Ok(true)
+        let files = {
+            let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+            if current.stamp == stamp(&current.files) {
+                return Ok(false);
+            }
+            current.files.clone()
+        };
+        self.replace(files).map(|()| true)
+    }
+
+    /// Takes these files from now on. Files that cannot be used leave everything as it is.
+    pub fn replace(&self, files: Files) -> Result<(), Error> {
+        let loaded = Current::load(files)?;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        Ok(())
     }
 }
 
-/// The later of the times at which certificate and key were written.
+/// The latest of the times at which the files were written.
 fn stamp(files: &Files) -> Option<SystemTime> {
     let written = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-    written(&files.cert).max(written(&files.key))
+    let authorities = files.client_ca.as_deref().and_then(written);
+    written(&files.cert).max(written(&files.key)).max(authorities)
 }
 
 fn config(files: &Files) -> Result<Arc<ServerConfig>, Error> {

@@ -35,7 +35,7 @@ set last = coalesce((select commit_id from feed where partition = id order by se
     },
     Upgrade {
         version: 3,
-        what: "add recorded steps",
+        what: "add recorded steps, the registry of workers, bulk jobs, API keys and the audit log",
         sql: "\
 create table steps (
     partition smallint not null,
@@ -52,7 +52,83 @@ create table steps (
     primary key (partition, id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
 alter table steps alter column body set storage external;
-alter table steps alter column value set storage external",
+alter table steps alter column value set storage external;
+alter table executions add column holder text collate \"C\";
+create table executions_by_holder (
+    partition smallint not null,
+    namespace text collate \"C\" not null,
+    holder text collate \"C\" not null,
+    id bytea not null,
+    primary key (partition, namespace, holder, id)
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+create table workers (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    namespace text collate \"C\" not null,
+    instance text collate \"C\" not null,
+    worker text collate \"C\" not null,
+    session bigint not null,
+    state text collate \"C\" not null,
+    version text collate \"C\",
+    seen_at bigint not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table workers alter column body set storage external;
+create index workers_by_instance on workers (partition, namespace, instance, id) where partition >= 0;
+create table bulk_jobs (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    namespace text collate \"C\" not null,
+    role text collate \"C\" not null,
+    created_at bigint not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table bulk_jobs alter column body set storage external;
+create table api_keys (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    name text collate \"C\" not null,
+    created_at bigint not null,
+    expires_at bigint,
+    last_used_at bigint,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table api_keys alter column body set storage external;
+create table api_keys_by_name (
+    partition smallint not null,
+    name text collate \"C\" not null,
+    id bytea not null,
+    primary key (partition, name, id)
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+create table audit (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    acted_at bigint not null,
+    principal text collate \"C\" not null,
+    verb text collate \"C\" not null,
+    target text collate \"C\" not null,
+    result text collate \"C\" not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table audit alter column body set storage external;
+create index audit_by_time on audit (partition, acted_at, id) where partition >= 0;
+create table registers (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    subject text collate \"C\" not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table registers alter column body set storage external",
     },
 ];
 

@@ -59,6 +59,71 @@ update partitions set last = coalesce((select commit_id from feed where partitio
     body blob,
     value blob,
     primary key (partition, id)
+) without rowid;
+alter table executions add column holder text collate binary;
+create index executions_by_holder on executions (partition, namespace, holder, id) where holder is not null;
+create table workers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    instance text collate binary not null,
+    worker text collate binary not null,
+    session integer not null,
+    state text collate binary not null,
+    version text collate binary,
+    seen_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index workers_by_instance on workers (partition, namespace, instance, id);
+create table bulk_jobs (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    role text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create table api_keys (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    name text collate binary not null,
+    created_at integer not null,
+    expires_at integer,
+    last_used_at integer,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index api_keys_by_name on api_keys (partition, name, id);
+create table audit (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    acted_at integer not null,
+    principal text collate binary not null,
+    verb text collate binary not null,
+    target text collate binary not null,
+    result text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index audit_by_time on audit (partition, acted_at, id);
+create table registers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    subject text collate binary not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid",
     },
 ];

@@ -75,7 +75,7 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
 }
 
 /// Producers and workers at once: the rate, and what each engine did for it.
-async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64) -> Result<(f64, Vec<Stats>)> {
+pub(super) async fn whole(target: &impl Target, nodes: usize, load: &Load, n: u64) -> Result<(f64, Vec<Stats>)> {
     let bed = target.open(nodes).await?;
     let crew = bed.crew()?;
     let seen = Seen::new(n);
@@ -109,7 +109,7 @@ async fn halves(target: &impl Target, nodes: usize, load: &Load, n: u64, best: &
     bed.close().await
 }
 
-async fn check(crew: &Crew, load: &Load, n: u64, seen: &Seen, ids: load::Ids) -> Result<()> {
+pub(super) async fn check(crew: &Crew, load: &Load, n: u64, seen: &Seen, ids: load::Ids) -> Result<()> {
     load.watch.begin("checking", 0);
     anyhow::ensure!(seen.count() == n, "check failed: workers got {} executions of {n}", seen.count());
     anyhow::ensure!(ids.len() as u64 == n, "check failed: {} submissions were acknowledged of {n}", ids.len());
@@ -119,6 +119,6 @@ async fn check(crew: &Crew, load: &Load, n: u64, seen: &Seen, ids: load::Ids) ->
     Ok(())
 }
 
-fn rate(n: u64, elapsed: Duration) -> f64 {
+pub(super) fn rate(n: u64, elapsed: Duration) -> f64 {
     n as f64 / elapsed.as_secs_f64()
 }

@@ -5,6 +5,7 @@ mod floor;
 mod idle;
 mod latency;
 mod lifecycle;
+mod remote;
 
 use crate::options::Options;
 use crate::report::Report;
@@ -43,7 +44,8 @@ impl Scenario {
     pub const fn options(self) -> &'static [&'static str] {
         match self {
             Scenario::Floor => &["--n", "--payload"],
-            Scenario::Lifecycle | Scenario::Backlog => &["--n", "--workers", "--payload", "--nodes"],
+            Scenario::Lifecycle => &["--n", "--workers", "--payload", "--nodes", "--remote"],
+            Scenario::Backlog => &["--n", "--workers", "--payload", "--nodes"],
             Scenario::Latency => &["--n", "--payload"],
             Scenario::Idle => &["--seconds", "--nodes"],
         }
@@ -64,6 +66,7 @@ pub async fn run(scenario: Scenario, target: &impl Target, options: &Options, wa
     options.check(scenario)?;
     match scenario {
         Scenario::Floor => floor::run(target, options, &*watch).await,
+        Scenario::Lifecycle if options.remote => remote::run(target, options, watch).await,
         Scenario::Lifecycle => lifecycle::run(target, options, watch).await,
         Scenario::Latency => latency::run(target, options, &*watch).await,
         Scenario::Backlog => backlog::run(target, options, watch).await,

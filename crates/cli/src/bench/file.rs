@@ -1,11 +1,12 @@
 //! The SQLite store as a target of measurements: a fresh file for every run, removed after it.
 
+use super::served;
 use super::target::FLOOR_BATCH;
 use crate::store::FILE;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use weft_bench::{Bed, Floor, Target};
+use weft_bench::{Bed, Floor, Served, Target};
 use weft_engine::{Config, Engine};
 use weft_store::Store;
 use weft_store_sqlite::{Options, SqliteStore, floor};
@@ -64,5 +65,9 @@ impl Target for FileTarget {
         let floor = floor::floor(&place.path().join(FILE), n as usize, FLOOR_BATCH, payload);
         let floor = floor.context("could not measure the floor")?;
         Ok(Floor { per_s: floor.lifecycles_per_s, commit_ms: floor.commit_ms })
+    }
+
+    async fn serve(&self, engine: &Engine) -> Result<Served> {
+        served::serve(engine).await
     }
 }

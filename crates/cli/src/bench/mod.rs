@@ -1,6 +1,7 @@
 //! `weft bench`: runs the measured workloads on a store and prints the figures.
 
 mod file;
+mod served;
 mod server;
 mod target;
 
@@ -50,6 +51,10 @@ pub struct Args {
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
 
+    /// Over HTTP with the worker of the SDK, beside the same in-process; for `lifecycle`
+    #[arg(long)]
+    remote: bool,
+
     /// One JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -89,8 +94,14 @@ impl Choice {
 }
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let options =
-        Options { n: args.n, workers: args.workers, payload: args.payload, seconds: args.seconds, nodes: args.nodes };
+    let options = Options {
+        n: args.n,
+        workers: args.workers,
+        payload: args.payload,
+        seconds: args.seconds,
+        nodes: args.nodes,
+        remote: args.remote,
+    };
     let address = args.store.as_deref().map(Address::parse).transpose()?;
     check(&args, &options, address.as_ref());
     if let Some(dir) = &args.report {
@@ -137,7 +148,7 @@ fn check(args: &Args, options: &Options, address: Option<&Address>) {
             Some("`--nodes` needs a store on a server: one process at a time has a SQLite file open".to_owned())
         }
         Choice::All => {
-            let set = options.n.is_some() || options.workers.is_some() || options.payload.is_some();
+            let set = options.n.is_some() || options.workers.is_some() || options.payload.is_some() || options.remote;
             (set || options.seconds.is_some() || options.nodes.is_some())
                 .then(|| "`all` takes every scenario with its defaults; set options on one scenario".to_owned())
         }

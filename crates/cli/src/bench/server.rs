@@ -1,5 +1,6 @@
 //! A store on a server as a target of measurements: a schema or prefix of its own for every run, removed after it.
 
+use super::served;
 use super::target::FLOOR_BATCH;
 use crate::store::Address;
 use crate::terminal;
@@ -7,7 +8,7 @@ use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use weft_bench::{Bed, Floor, Target};
+use weft_bench::{Bed, Floor, Served, Target};
 use weft_engine::{Config, Engine};
 use weft_store::{Description, Store};
 
@@ -107,5 +108,9 @@ impl Target for ServerTarget {
         let floor = floor.context("could not measure the floor")?;
         lock(&self.made).remove(&name);
         Ok(Floor { per_s: floor.lifecycles_per_s, commit_ms: floor.commit_ms })
+    }
+
+    async fn serve(&self, engine: &Engine) -> Result<Served> {
+        served::serve(engine).await
     }
 }

@@ -4,7 +4,8 @@ use super::file::FileTarget;
 use super::server::ServerTarget;
 use crate::store::Address;
 use anyhow::Result;
-use weft_bench::{Bed, Floor, Target};
+use weft_bench::{Bed, Floor, Served, Target};
+use weft_engine::Engine;
 
 /// Executions per transaction of the floor.
 pub const FLOOR_BATCH: usize = 128;
@@ -55,5 +56,9 @@ impl Target for Place {
 
     async fn floor(&self, n: u64, payload: usize) -> Result<Floor> {
         each!(self, target => target.floor(n, payload).await)
+    }
+
+    async fn serve(&self, engine: &Engine) -> Result<Served> {
+        each!(self, target => target.serve(engine).await)
     }
 }

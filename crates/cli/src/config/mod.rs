@@ -3,9 +3,9 @@
 mod check;
 mod show;
 
+use crate::End;
 use crate::settings::Arguments;
 use crate::terminal::{self, Colour};
-use crate::End;
 use anyhow::Result;
 
 /// Show and check the configuration, or print a `weft.toml` to begin with

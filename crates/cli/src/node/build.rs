@@ -6,8 +6,9 @@ use weft_config::{Settings, keys};
 use weft_core::limits::{Limits, NAME_MAX};
 use weft_core::record::execution::Policy;
 use weft_engine::Config;
+use weft_engine::config::ScannerConfig;
 use weft_server::tls::{Files, Identity};
-use weft_server::{Auth, Options, Origins, Rate, Rates};
+use weft_server::{Auth, Options, Origins, Proxies, Rate, Rates};
 
 pub fn engine(settings: &Settings) -> Result<Config> {
     let node = match settings.get(keys::NODE_NAME) {
@@ -25,6 +26,7 @@ pub fn engine(settings: &Settings) -> Result<Config> {
         queue_max: settings.get(keys::ENGINE_QUEUE),
         cache_bytes: settings.get(keys::ENGINE_CACHE),
         recheck_ms: ms(settings.get(keys::ENGINE_RECHECK)),
+        scanners: ScannerConfig { at_once: settings.get(keys::SCANNERS_AT_ONCE), ..ScannerConfig::default() },
         ..Config::default()
     })
 }
@@ -44,11 +46,17 @@ pub fn options(settings: &Settings, auth: Auth) -> Result<Options> {
     Ok(Options {
         rates: rates(settings),
         cors_origins: origins,
+        proxies: proxies(settings),
         connections_max: settings.get(keys::SERVER_MAX_CONNECTIONS),
         waiting_max: settings.get(keys::SERVER_MAX_WAITING_CLAIMS),
         drain: settings.get(keys::SERVER_DRAIN),
         ..Options::new(auth)
     })
+}
+
+fn proxies(settings: &Settings) -> Proxies {
+    let trusted = settings.get(keys::SERVER_TRUSTED_PROXIES);
+    Proxies::new(move |address| trusted.iter().any(|network| network.contains(address)))
 }
 
 /// `any` may be `*`, where nobody needs a key.
@@ -68,13 +76,12 @@ pub fn rates(settings: &Settings) -> Rates {
 
 /// The certificate, if there is to be encryption.
 pub fn identity(settings: &Settings) -> Result<Option<Identity>> {
-    match (settings.get(keys::SERVER_TLS_CERT), settings.get(keys::SERVER_TLS_KEY)) {
-        (Some(cert), Some(key)) => {
-            let client_ca = settings.get(keys::SERVER_TLS_CLIENT_CA);
-            Ok(Some(Identity::load(Files { cert, key, client_ca })?))
-        }
-        _ => Ok(None),
-    }
+    Ok(files(settings).map(Identity::load).transpose()?)
+}
+
+pub fn files(settings: &Settings) -> Option<Files> {
+    let (cert, key) = (settings.get(keys::SERVER_TLS_CERT)?, settings.get(keys::SERVER_TLS_KEY)?);
+    Some(Files { cert, key, client_ca: settings.get(keys::SERVER_TLS_CLIENT_CA) })
 }
 
 /// The name of this machine and a random part: several nodes may be on one.

@@ -52,7 +52,8 @@ pub fn load(settings: &Settings, address: &Address, folder: &Path) -> Result<Mas
 }
 
 fn read(path: &Path) -> Result<MasterKey> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{}: make one by {MAKE}", cannot("read", path)))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("{}: make one by {MAKE}", cannot("read", path)))?;
     refuse_exposed(path)?;
     let mode = std::fs::metadata(path).with_context(|| cannot("look at", path))?.permissions().mode();
     if mode & 0o004 != 0 {
@@ -62,6 +63,7 @@ fn read(path: &Path) -> Result<MasterKey> {
 }
 
 fn parse(text: &str, place: &str) -> Result<MasterKey> {
-    MasterKey::parse(text)
-        .ok_or_else(|| Fault::usage(format!("{place} holds no master key, which is 32 bytes in base64: make one by {MAKE}")))
+    MasterKey::parse(text).ok_or_else(|| {
+        Fault::usage(format!("{place} holds no master key, which is 32 bytes in base64: make one by {MAKE}"))
+    })
 }

@@ -1,12 +1,50 @@
-//! `weft serve`.
+//! `weft serve`: the server, as it is run in production. Everything is validated before anything is opened.
 
+mod bootstrap;
 mod folder;
 mod master;
+mod reload;
 
-use crate::node::build;
-use crate::store::Address;
+use self::reload::Reloading;
+use crate::node::{self, Node, Stop, build};
+use crate::settings::{self, Arguments};
+use crate::store::{self, Address};
+use crate::terminal::{self, Colour};
+use crate::{End, log};
 use anyhow::{Context, Result};
+use std::sync::Arc;
 use weft_config::{Settings, keys};
+use weft_engine::Engine;
+use weft_server::{App, Auth, Listener};
+
+/// Run the server; every key of the configuration is a flag
+#[derive(clap::Args)]
+#[command(before_help = "example: weft serve --store sqlite:weft-data/weft.db --listen 127.0.0.1:7700")]
+pub struct Args {
+    /// Validate the configuration and exit
+    #[arg(long)]
+    check: bool,
+
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+pub fn run(args: Args, colour: Colour) -> Result<End> {
+    let settings = args.arguments.load()?;
+    let mistakes = check(&settings);
+    if !mistakes.is_empty() {
+        return Err(settings::refusal(&mistakes));
+    }
+    if args.check {
+        terminal::say("the configuration is fine");
+        return Ok(End::Done);
+    }
+    node::forbid_core_dumps();
+    store::runtime_for_server()?.block_on(async {
+        let guard = log::start(&settings)?;
+        serve(&args.arguments, settings, guard, colour).await
+    })
+}
 
 /// What is wrong with settings that can each be read, without opening the store.
 pub fn check(settings: &Settings) -> Vec<String> {
@@ -19,9 +57,57 @@ pub fn check(settings: &Settings) -> Vec<String> {
     mistakes.extend(build::identity(settings).err().map(told));
     if settings.get(keys::SERVER_CORS_ORIGINS).iter().any(|origin| origin == "*") {
         let origin = settings.origin(keys::SERVER_CORS_ORIGINS);
-        mistakes.push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
+        mistakes
+            .push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
     }
     mistakes
+}
+
+async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, colour: Colour) -> Result<End> {
+    // Before anything else: a signal that comes during the start is a wish to stop too.
+    let stop = Stop::listen()?;
+    let address = Address::configured(&settings)?;
+    let folder = folder::of(&settings, &address);
+    folder::make(&folder)?;
+    address.refuse_due(&settings)?;
+    let store = address.open().await?;
+    let master = master::load(&settings, &address, &folder)?;
+    let engine = Engine::open(store, build::engine(&settings)?).await?;
+    let key = bootstrap::make(&engine, &master, &settings, &folder).await?;
+
+    let auth = Auth::Keyed { macs: master.key.macs(), keys: Arc::new(engine.clone()) };
+    let app = App::new(engine.clone(), build::options(&settings, auth)?);
+    let listen = settings.get(keys::SERVER_LISTEN);
+    let listener = Listener::bind(&app, listen, build::identity(&settings)?).await.map_err(node::not_listening)?;
+    let metrics = match settings.get(keys::METRICS_LISTEN) {
+        None => None,
+        Some(address) => Some(Listener::bind_metrics(&app, address).await.map_err(node::not_listening)?),
+    };
+    let scheme = if settings.get(keys::SERVER_TLS_CERT).is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}", listener.address());
+    greet(&url, &address, &engine, metrics.as_ref(), colour);
+    key.tell(&folder, colour);
+    terminal::say("help      `weft serve --help`, `weft doctor`; Ctrl-C stops it");
+    let reloading = Reloading::new(arguments, settings, &app, &listener)?;
+    tokio::select! {
+        ended = Node { app, listener, metrics }.run(stop) => ended,
+        () = reloading.run(&guard) => Ok(End::Done),
+    }
+}
+
+fn greet(url: &str, address: &Address, engine: &Engine, metrics: Option<&Listener>, colour: Colour) {
+    let described = engine.describe();
+    let line = |name: &str, what: &str| terminal::say(&format!("{name:<10}{what}"));
+    let partitions = match described.partitions {
+        1 => "1 partition".to_owned(),
+        count => format!("{count} partitions"),
+    };
+    terminal::say(&format!("{} serves {}", node::version(), colour.err.bold(url)));
+    line("store", &format!("{address}, {partitions}, durability {}", described.durability.level.name()));
+    line("API", &format!("{url}/docs"));
+    if let Some(metrics) = metrics {
+        line("metrics", &format!("http://{}/metrics", metrics.address()));
+    }
 }
 
 /// A folder that cannot be used, in the words of everything else.

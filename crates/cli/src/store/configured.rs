@@ -58,7 +58,10 @@ impl Address {
             return Ok(());
         }
         let due = sqlite::plan(path).map_err(super::reason::sqlite)?.is_due();
-        anyhow::ensure!(!due, "cannot open {self}: it is not up to date, and `store.migrate` is `check`; run `weft migrate`");
+        anyhow::ensure!(
+            !due,
+            "cannot open {self}: it is not up to date, and `store.migrate` is `check`; run `weft migrate`"
+        );
         Ok(())
     }
 
@@ -111,7 +114,10 @@ mod tests {
         ];
         let Address::Postgres { options, .. } = configured(&flags).unwrap() else { panic!("another store") };
         assert_eq!((options.partitions, options.migrate), (8, weft_store_postgres::Migrate::Auto));
-        assert_eq!((options.call_timeout, options.connect_timeout), (Duration::from_secs(120), Duration::from_millis(250)));
+        assert_eq!(
+            (options.call_timeout, options.connect_timeout),
+            (Duration::from_secs(120), Duration::from_millis(250))
+        );
 
         let flags = [
             ("store", "valkey://10.0.0.1?prefix=a"),

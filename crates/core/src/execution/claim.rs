@@ -173,6 +173,7 @@ fn lease(execution: &mut Execution, cmd: &Claim, lineage: Lineage, now: Time) ->
         acquired_at: now,
         expires_at,
         claim_ref: cmd.claim_ref,
+        session: cmd.session,
     };
     let active = State::Active { lease, timeout_due: None, cancel: None, parked: Holds::default() };
     let State::Ready { since, next, .. } = std::mem::replace(&mut hot.state, active) else {

@@ -3,38 +3,28 @@
 
 use super::fail::{self, Failing};
 use super::finish::{self, End};
-use super::settle::{self, Requeue};
-use super::{backoff, cancel, children, emit, purge};
+use super::{cancel, children, emit, lose, purge, settle};
 use crate::change::DueEntry;
 use crate::command::{Expire, Principal, RetryWish};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::record::attempt::{AttemptState, Failure};
-use crate::record::execution::{EndCause, LeaseEnd, Next, Outcome, Reason, State, Verdict, Why};
-use crate::record::{Execution, Record};
+use crate::record::execution::{LeaseEnd, Outcome, Reason, State, Verdict};
+use crate::record::{Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
+use crate::worker::reap;
 
 /// Fires the timer if the record has it armed and due. Firing it twice is harmless: the second finds it gone.
 pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, Stop> {
     let key = cmd.key.expect("expire: the engine names the record");
-    let now = tx.now();
     let hint = Due { timer: cmd.timer, at: cmd.due };
-    let record = tx.get(key, PartMask::NONE)?;
-    let armed = record.as_ref().and_then(|record| record.due().into_iter().find(|due| due.timer == cmd.timer));
-    // An entry that the record does not have is removed; the one it has goes or moves with the record itself.
-    if armed != Some(hint) {
-        tx.drop_due(DueEntry::new(hint, key));
-    }
-    let (Some(record), Some(armed)) = (record, armed) else { return Ok(Reply::Expired(Expired::Stale)) };
-    if armed.at > now {
-        return Ok(Reply::Expired(Expired::Stale));
-    }
+    let Some(record) = armed(tx, key, hint)? else { return Ok(Reply::Expired(Expired::Stale)) };
     let expired = match record {
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) => {
+        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Audit(_) => {
             tx.delete(key);
             Expired::Fired
         }
@@ -42,17 +32,38 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
             Timer::Purge => purge::go_on(tx, *continuation)?,
             _ => cancel::go_on(tx, *continuation)?,
         },
-        Record::Attempt(_) | Record::Step(_) => {
-            return Err(Rejection::internal("E11 attempts and steps have no timers").into());
+        Record::Worker(worker) => match cmd.timer {
+            Timer::Worker => reap::reap(tx, *worker, &who.name),
+            _ => reap::postpone(tx, *worker),
+        },
+        Record::BulkJob(_) if cmd.timer == Timer::Retention => {
+            tx.delete(key);
+            Expired::Fired
+        }
+        Record::BulkJob(_) => return Err(Rejection::internal("E11 a bulk job goes on by a command of its own").into()),
+        Record::Attempt(_) | Record::Step(_) | Record::ApiKey(_) | Record::Register(_) => {
+            return Err(Rejection::internal("E11 records of this kind have no timers").into());
         }
     };
     Ok(Reply::Expired(expired))
 }
 
+/// The record, if it has the timer armed and due.
+pub(crate) fn armed(tx: &mut Tx<'_>, key: Key, hint: Due) -> Result<Option<Record>, Stop> {
+    let record = tx.get(key, PartMask::NONE)?;
+    let armed = record.as_ref().and_then(|record| record.due().into_iter().find(|due| due.timer == hint.timer));
+    // An entry that the record does not have is removed; the one it has goes or moves with the record itself.
+    if armed != Some(hint) {
+        tx.drop_due(DueEntry::new(hint, key));
+    }
+    let due = armed.is_some_and(|armed| armed.at <= tx.now());
+    Ok(record.filter(|_| due))
+}
+
 fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> Result<Expired, Stop> {
     let now = tx.now();
     match cmd.timer {
-        Timer::Lease => lose_lease(tx, execution, by)?,
+        Timer::Lease => lose::lose(tx, execution, by, LeaseEnd::Expired)?,
         Timer::AttemptTimeout => {
             let failing = Failing {
                 category: "timeout".into(),
@@ -83,8 +94,11 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             tx.put_execution(execution);
         }
         Timer::Retention => purge::remove(tx, execution, by)?,
-        Timer::Purge | Timer::CancelChildren => {
+        Timer::Purge | Timer::CancelChildren | Timer::Bulk => {
             return Err(Rejection::internal("E11 left-over work belongs to a continuation").into());
+        }
+        Timer::Worker | Timer::WorkerLeases => {
+            return Err(Rejection::internal("E11 these timers belong to a worker").into());
         }
     }
     Ok(Expired::Fired)
@@ -110,64 +124,12 @@ pub(super) fn deadline(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Resu
     finish::finish(tx, execution, end)
 }
 
-/// The lease ran out: the attempt is interrupted and another one follows, until too many were lost. Never touches the
-/// retries.
-fn lose_lease(tx: &mut Tx<'_>, mut execution: Execution, by: &Text) -> Result<(), Stop> {
-    let now = tx.now();
-    let State::Active { lease, cancel, .. } = &execution.hot.state else {
-        return Err(Rejection::internal("E11 only Active has a lease").into());
-    };
-    let (worker, cancelled) = (lease.worker.clone(), cancel.is_some());
-    let cause = EndCause::Expired;
-    let of = execution.hot.attempts - 1;
-    let limit = execution.spec.policy.max_reclaims;
-    if execution.hot.reclaims >= limit && !cancelled {
-        let reclaims = execution.hot.reclaims;
-        emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: None });
-        let failure = Failure {
-            category: "reclaim_limit".into(),
-            message: format!("the lease was lost {} times", u64::from(limit) + 1).into(),
-            retry_at: None,
-            has_detail: false,
-        };
-        let end = End {
-            outcome: Outcome::Failed,
-            reason: Reason::ReclaimLimit,
-            by: by.clone(),
-            attempt: AttemptState::Interrupted,
-            failure: Some(failure),
-            lease: LeaseEnd::Expired,
-            cascade: None,
-        };
-        return finish::finish(tx, execution, end);
-    }
-    if !cancelled {
-        execution.hot.reclaims += 1;
-        execution.hot.reclaims_in_row = execution.hot.reclaims_in_row.saturating_add(1);
-    }
-    let not_before = now + backoff::reclaim_ms(execution.hot.reclaims_in_row);
-    let ahead = Some(not_before).filter(|at| *at > now && !cancelled);
-    let reclaims = execution.hot.reclaims;
-    emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: ahead });
-    let requeue = Requeue {
-        lease: LeaseEnd::Expired,
-        attempt: if cancelled { AttemptState::Cancelled } else { AttemptState::Interrupted },
-        failure: None,
-        hold: None,
-        not_before: Some((not_before, Why::ReclaimBackoff)),
-        next: Next::Reclaim { of, cause },
-    };
-    settle::requeue(tx, execution, requeue)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::command::{Command, When};
     use crate::kit::World;
     use crate::kit::calls::*;
-    use crate::record::Key;
     use crate::time::Time;
 
     #[test]

@@ -21,6 +21,7 @@ pub(crate) mod finish;
 pub(crate) mod force_complete;
 pub(crate) mod force_fail;
 pub(crate) mod hold;
+pub(crate) mod lose;
 pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod purge;

@@ -127,7 +127,7 @@ mod tests {
         assert!(left > PURGE_PER_COMMIT, "{left} records follow");
         let fired: Vec<_> = world.scan().into_iter().map(|(timer, _, expired)| (timer, expired)).collect();
         assert_eq!(fired, [(Timer::Purge, Expired::More), (Timer::Purge, Expired::Fired)]);
-        assert!(world.records.is_empty() && world.due.is_empty());
+        assert!(world.is_swept());
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(world.run(Command::Purge(Purge { id })).unwrap_err().code(), "execution_not_terminal");
         world.run(force_fail(id)).unwrap();
         world.scan();
-        assert!(world.records.is_empty());
+        assert!(world.is_swept());
         assert_eq!(world.facts(), ["submitted", "finished", "purged"]);
     }
 }

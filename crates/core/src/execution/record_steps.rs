@@ -154,6 +154,6 @@ mod tests {
         assert!(!world.records.contains_key(&Key::Execution(id)));
         let fired: Vec<_> = world.scan().into_iter().map(|(_, _, expired)| expired).collect();
         assert_eq!(fired, [Expired::More, Expired::More, Expired::More, Expired::Fired]);
-        assert!(world.records.is_empty() && world.due.is_empty());
+        assert!(world.is_swept());
     }
 }

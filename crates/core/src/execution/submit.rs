@@ -319,7 +319,7 @@ mod tests {
         let id = world.fresh_id();
         let cmd = Submit { id: Some(id), idempotency_key: Some("k".into()), ..blank() };
         let mut call = call(Command::Submit(Box::new(cmd)));
-        call.principal = Principal { namespace: "other".into(), name: "ann".into(), scopes: Scopes::SUBMIT };
+        call.principal = Principal::new("other", "ann", Scopes::SUBMIT);
         let Ok(Reply::Submitted(submitted)) = world.call(&call) else { panic!("another namespace, another key") };
         assert!(!submitted.duplicate && submitted.id != first);
     }

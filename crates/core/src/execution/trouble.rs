@@ -8,7 +8,7 @@ use crate::id::PartitionId;
 use crate::limits::*;
 use crate::record::dead_letter::Body;
 use crate::record::trouble::{Failing, Trouble};
-use crate::record::{Continuation, DeadLetter, Execution, Key, Record};
+use crate::record::{BulkJob, Continuation, DeadLetter, Execution, Key, Record};
 use crate::reply::Reply;
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::{Text, check_text};
@@ -50,8 +50,20 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             }
             tx.put(Record::Continuation(continuation));
         }
+        Record::BulkJob(mut job) => {
+            let (trouble, parked) = failed(job.trouble_mut().take(), cmd, tx.now());
+            *job.trouble_mut() = Some(trouble);
+            if let Some(failing) = parked {
+                let event = about_job(&job, who, tx.now(), parked_fact(cmd, &failing));
+                park(tx, key, cmd, failing.fails, event);
+            }
+            tx.put(Record::BulkJob(job));
+        }
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
+        // Neither has what time does to a worker.
+        Record::Worker(_) => {}
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => {}
     }
     Ok(Reply::Noted)
 }
@@ -141,6 +153,19 @@ fn about_work(continuation: &Continuation, who: &Principal, at: Time, fact: Fact
     }
 }
 
+fn about_job(job: &BulkJob, who: &Principal, at: Time, fact: Fact) -> Event {
+    Event {
+        at,
+        execution: None,
+        namespace: job.definition().namespace.clone(),
+        lane: "".into(),
+        kind: "".into(),
+        epoch: 0,
+        by: who.name.clone(),
+        fact,
+    }
+}
+
 fn park(tx: &mut Tx<'_>, key: Key, cmd: &RecordTrouble, fails: u32, event: Event) {
     let body = Body {
         scanner: cmd.scanner.clone(),
@@ -209,6 +234,13 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
             continuation.body.trouble = let_go(trouble, armed, timer, &letter, now);
             tx.put(Record::Continuation(continuation));
         }
+        Some(Record::BulkJob(mut job)) => {
+            may_touch(who, &job.definition().namespace)?;
+            let armed = job.timers().into_iter().find(|due| due.timer == timer);
+            let trouble = job.trouble_mut().take();
+            *job.trouble_mut() = let_go(trouble, armed, timer, &letter, now);
+            tx.put(Record::BulkJob(job));
+        }
         _ => {}
     }
     tx.delete(letter.key());
@@ -253,6 +285,7 @@ pub fn discard_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &DiscardParked) -> 
         match tx.get(key, PartMask::NONE) {
             Ok(Some(Record::Execution(execution))) => may_touch(who, &execution.spec.namespace)?,
             Ok(Some(Record::Continuation(work))) => may_touch(who, &work.body.namespace)?,
+            Ok(Some(Record::BulkJob(job))) => may_touch(who, &job.definition().namespace)?,
             Ok(_) | Err(Stop::Rejected(_)) => {}
             Err(Stop::Miss) => return Err(Stop::Miss),
         }

@@ -473,6 +473,7 @@ impl Execution {
 
     pub fn facets(&self) -> Vec<Value> {
         let spec = &self.spec;
+        let holder = self.lease().filter(|lease| lease.session.is_some()).map(|lease| &lease.instance);
         let (ready_order, worker, claim_ref, finished_at) = match &self.hot.state {
             State::Ready { order, .. } => (Some(*order), None, None, None),
             State::Active { lease, .. } => (None, Some(&lease.instance), lease.claim_ref, None),
@@ -496,6 +497,7 @@ impl Execution {
             Value::opt_time(finished_at),
             Value::Int(self.hot.updated_at.as_i64()),
             if self.public_state().is_usual() { Value::Null } else { Value::Text(self.public_state().text()) },
+            holder.map_or(Value::Null, Value::text),
         ]
     }
 

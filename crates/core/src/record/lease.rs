@@ -18,6 +18,8 @@ pub struct Lease {
     pub expires_at: Time,
     /// Digest of (namespace, instance, request id) of the claim call that took it.
     pub claim_ref: Option<[u8; 32]>,
+    /// The session of the registered worker process that took it.
+    pub session: Option<u64>,
 }
 
 /// How the last lease ended, with what a repeated call needs to be answered alike.

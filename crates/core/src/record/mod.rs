@@ -2,7 +2,10 @@
 //!
 //! A record has *parts* that are stored and written separately, so that a hot transition does not rewrite cold bytes.
 
+pub mod api_key;
 pub mod attempt;
+pub mod audit;
+pub mod bulk_job;
 pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
@@ -11,19 +14,26 @@ pub mod hold;
 pub mod lease;
 pub mod node;
 pub mod policy;
+pub mod register;
 pub mod step;
 pub mod trouble;
+pub mod worker;
 
+pub use api_key::ApiKey;
 pub use attempt::Attempt;
+pub use audit::Audit;
+pub use bulk_job::BulkJob;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
 pub use execution::Execution;
 pub use node::Node;
+pub use register::Register;
 pub use step::Step;
+pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
-use crate::id::{ExecutionId, PartitionId};
+use crate::id::{ExecutionId, KeyId, PartitionId};
 use crate::schema::{Due, Kind, PartMask, Value};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -38,6 +48,12 @@ pub enum Key {
     DeadLetter(PartitionId, Uuid),
     Node(PartitionId, Uuid),
     Step(ExecutionId, u32),
+    /// By the digest of its namespace and instance.
+    Worker(PartitionId, [u8; 32]),
+    BulkJob(PartitionId, Uuid, bulk_job::Role),
+    ApiKey(PartitionId, KeyId),
+    Audit(PartitionId, u64),
+    Register(PartitionId, register::Subject),
 }
 
 impl Key {
@@ -50,6 +66,11 @@ impl Key {
             Key::DeadLetter(..) => Kind::DeadLetter,
             Key::Node(..) => Kind::Node,
             Key::Step(..) => Kind::Step,
+            Key::Worker(..) => Kind::Worker,
+            Key::BulkJob(..) => Kind::BulkJob,
+            Key::ApiKey(..) => Kind::ApiKey,
+            Key::Audit(..) => Kind::Audit,
+            Key::Register(..) => Kind::Register,
         }
     }
 
@@ -57,6 +78,9 @@ impl Key {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
+            Key::Worker(partition, _) => *partition,
+            Key::BulkJob(partition, ..) => *partition,
+            Key::ApiKey(partition, _) | Key::Audit(partition, _) | Key::Register(partition, _) => *partition,
         }
     }
 
@@ -69,12 +93,23 @@ impl Key {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&number.to_be_bytes());
             }
-            Key::Dedup(_, digest) => bytes.push(digest),
+            Key::Dedup(_, digest) | Key::Worker(_, digest) => bytes.push(digest),
             Key::Continuation(id, work) => {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&[*work as u8]);
             }
             Key::DeadLetter(_, uuid) | Key::Node(_, uuid) => bytes.push(uuid.as_bytes()),
+            Key::BulkJob(_, uuid, role) => {
+                bytes.push(uuid.as_bytes());
+                bytes.push(&[*role as u8]);
+            }
+            Key::ApiKey(_, id) => bytes.push(id.as_bytes()),
+            // The log is listed over all partitions: the name of an entry is its own in the whole store.
+            Key::Audit(partition, number) => {
+                bytes.push(&number.to_be_bytes());
+                bytes.push(&partition.0.to_be_bytes());
+            }
+            Key::Register(_, subject) => bytes.push(&[*subject as u8]),
         }
         bytes
     }
@@ -99,6 +134,22 @@ impl Key {
             Kind::DeadLetter => uuid(bytes).map(|uuid| Key::DeadLetter(partition, uuid)),
             Kind::Node => uuid(bytes).map(|uuid| Key::Node(partition, uuid)),
             Kind::Step => numbered(bytes).map(|(id, number)| Key::Step(id, number)),
+            Kind::Worker => Some(Key::Worker(partition, bytes.try_into().ok()?)),
+            Kind::BulkJob => {
+                let (job, role) = bytes.split_at_checked(16)?;
+                let &[role] = role else { return None };
+                Some(Key::BulkJob(partition, uuid(job)?, bulk_job::Role::from_u8(role)?))
+            }
+            Kind::ApiKey => KeyId::from_bytes(bytes).map(|id| Key::ApiKey(partition, id)),
+            Kind::Audit => {
+                let (number, place) = bytes.split_at_checked(8)?;
+                let number = u64::from_be_bytes(number.try_into().ok()?);
+                (place == partition.0.to_be_bytes()).then_some(Key::Audit(partition, number))
+            }
+            Kind::Register => {
+                let &[subject] = bytes else { return None };
+                Some(Key::Register(partition, register::Subject::from_u8(subject)?))
+            }
         }
     }
 }
@@ -149,6 +200,11 @@ pub enum Record {
     DeadLetter(Box<DeadLetter>),
     Node(Box<Node>),
     Step(Box<Step>),
+    Worker(Box<Worker>),
+    BulkJob(Box<BulkJob>),
+    ApiKey(Box<ApiKey>),
+    Audit(Box<Audit>),
+    Register(Box<Register>),
 }
 
 macro_rules! each {
@@ -161,6 +217,11 @@ macro_rules! each {
             Record::DeadLetter($inner) => $body,
             Record::Node($inner) => $body,
             Record::Step($inner) => $body,
+            Record::Worker($inner) => $body,
+            Record::BulkJob($inner) => $body,
+            Record::ApiKey($inner) => $body,
+            Record::Audit($inner) => $body,
+            Record::Register($inner) => $body,
         }
     };
 }
@@ -229,6 +290,17 @@ impl Record {
             }
             Key::Node(partition, uuid) => Record::Node(Box::new(Node::decode((partition, uuid), parts, asked)?)),
             Key::Step(id, number) => Record::Step(Box::new(Step::decode((id, number), parts, asked)?)),
+            Key::Worker(partition, digest) => {
+                Record::Worker(Box::new(Worker::decode((partition, digest), parts, asked)?))
+            }
+            Key::BulkJob(partition, uuid, role) => {
+                Record::BulkJob(Box::new(BulkJob::decode((partition, uuid, role), parts, asked)?))
+            }
+            Key::ApiKey(partition, id) => Record::ApiKey(Box::new(ApiKey::decode((partition, id), parts, asked)?)),
+            Key::Audit(partition, number) => Record::Audit(Box::new(Audit::decode((partition, number), parts, asked)?)),
+            Key::Register(partition, subject) => {
+                Record::Register(Box::new(Register::decode((partition, subject), parts, asked)?))
+            }
         })
     }
 }

@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use weft_core::command::*;
 use weft_core::error::Rejection;
 use weft_core::id::ExecutionId;
+use weft_core::record::Key;
+use weft_core::record::api_key::{Attributes, Mac, Reach};
 use weft_core::record::execution::{Jitter, Policy, Retry};
+use weft_core::record::worker::Body;
 use weft_core::reply::{Claimed, Reply};
 use weft_core::text::Capabilities;
 
@@ -132,6 +135,7 @@ impl World {
             kinds: None,
             capabilities: Capabilities::default(),
             claim_ref: None,
+            session: None,
         };
         change(&mut cmd);
         self.run(Command::Claim(cmd))
@@ -159,4 +163,78 @@ impl World {
     pub fn unknown(&self) -> ExecutionId {
         ExecutionId::new(PARTITION, uuid::Uuid::from_u128(u128::MAX))
     }
+}
+
+pub fn worker_name(instance: &str) -> WorkerName {
+    WorkerName { partition: PARTITION, namespace: ann().namespace, instance: instance.into() }
+}
+
+pub fn worker_key(instance: &str) -> Key {
+    worker_name(instance).key()
+}
+
+pub fn register_worker(instance: &str, boot_id: &str) -> Command {
+    Command::RegisterWorker(Box::new(RegisterWorker {
+        name: worker_name(instance),
+        worker: "mailer".into(),
+        boot_id: boot_id.into(),
+        lanes: vec!["mail".into()],
+        kinds: None,
+        capabilities: Capabilities::default(),
+        capacity: Some(4),
+        version: Some("1.2".into()),
+        host: None,
+        labels: BTreeMap::from([("zone".into(), "a".into())]),
+        ttl_ms: 60_000,
+        abandon: true,
+    }))
+}
+
+pub fn beat_worker(instance: &str, session: Option<u64>) -> Command {
+    Command::BeatWorker(BeatWorker { name: worker_name(instance), session, free: None })
+}
+
+pub fn deregister_worker(instance: &str, session: Option<u64>) -> Command {
+    Command::DeregisterWorker(DeregisterWorker { name: worker_name(instance), session })
+}
+
+pub fn drain_worker(instance: &str, deadline_ms: Option<u64>) -> Command {
+    Command::DrainWorker(DrainWorker { name: worker_name(instance), reason: "deploy".into(), deadline_ms })
+}
+
+pub fn undrain_worker(instance: &str) -> Command {
+    Command::UndrainWorker(UndrainWorker { name: worker_name(instance) })
+}
+
+pub fn mark_dead_worker(instance: &str) -> Command {
+    Command::MarkWorkerDead(MarkWorkerDead { name: worker_name(instance), reason: "gone".into() })
+}
+
+/// The worker process that a reply tells about.
+pub fn worker(reply: Result<Reply, Rejection>) -> Body {
+    match reply {
+        Ok(Reply::Worker(body)) => *body,
+        other => panic!("not a worker: {other:?}"),
+    }
+}
+/// A key on the namespace `shop` that may submit and work.
+pub fn new_key(id: &str, name: &str) -> CreateKey {
+    CreateKey {
+        id: id.parse().expect("an id of a key"),
+        mac: Mac([1; 32]),
+        name: name.into(),
+        scopes: Scopes::SUBMIT.with(Scopes::WORK),
+        namespaces: Reach::Some(std::sync::Arc::new(["shop".into()])),
+        attributes: Attributes::default(),
+        expires_at: None,
+        only_if_none: false,
+    }
+}
+
+pub fn create_key(id: &str, name: &str) -> Command {
+    Command::CreateKey(Box::new(new_key(id, name)))
+}
+
+pub fn rotate_key(id: &str, overlap_ms: Option<u64>) -> Command {
+    Command::RotateKey(RotateKey { id: id.parse().expect("an id of a key"), mac: Mac([2; 32]), overlap_ms })
 }

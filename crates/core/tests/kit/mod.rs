@@ -16,6 +16,7 @@ use weft_core::event::{self, Event};
 use weft_core::id::{CommitId, ExecutionId, LeaseId, PartitionId};
 use weft_core::invariant;
 use weft_core::limits::Limits;
+use weft_core::record::audit::{Audit, End};
 use weft_core::record::{Attempt, Execution, Key, Record};
 use weft_core::reply::{Claimed, Expired, Reply};
 use weft_core::schema::{Kind, PartMask, Timer, Value};
@@ -120,7 +121,10 @@ impl World {
                     self.commit(overlay);
                     return Ok(applied.reply);
                 }
-                Err(Stop::Rejected(rejection)) => return Err(rejection),
+                Err(Stop::Rejected(rejection)) => {
+                    self.note_refusal(call, &rejection);
+                    return Err(rejection);
+                }
                 Err(Stop::Miss) => {
                     let misses: Vec<Miss> = tx.misses().collect();
                     assert!(!misses.is_empty(), "a miss names what is missing");
@@ -130,6 +134,49 @@ impl World {
                 }
             }
         }
+    }
+
+    /// As the engine does after a refusal: what the audit log says of it.
+    fn note_refusal(&mut self, call: &Call, rejection: &Rejection) {
+        let (limits, mut loaded) = (Limits::default(), Loaded::default());
+        loop {
+            let overlay = Overlay::default();
+            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
+            match weft_core::audit::refused(&mut tx, call, rejection) {
+                Ok(()) => {
+                    let mut overlay = Overlay::default();
+                    tx.finish().expect("entries break no invariant").merge(&mut overlay, &loaded);
+                    return self.commit(overlay);
+                }
+                Err(Stop::Miss) => {
+                    let misses = tx.misses().collect();
+                    self.load(&mut loaded, misses);
+                }
+                Err(Stop::Rejected(rejection)) => panic!("{rejection}"),
+            }
+        }
+    }
+
+    /// The audit log of a partition, oldest first; each entry follows the one before.
+    pub fn audit(&self, partition: PartitionId) -> Vec<Audit> {
+        let log = self.records.range(Key::Audit(partition, 0)..=Key::Audit(partition, u64::MAX));
+        let mut end = End::default();
+        let entry = |(key, _): (&Key, &Stored)| match self.record(*key) {
+            Some(Record::Audit(entry)) => {
+                assert!(entry.follows(&end) || entry.may_be_first(self.now), "SEC-12 {entry:?} follows {end:?}");
+                end = entry.end();
+                *entry
+            }
+            other => panic!("{key:?} is {other:?}"),
+        };
+        log.map(entry).collect()
+    }
+
+    /// Nothing is left but what the audit log says.
+    pub fn is_swept(&self) -> bool {
+        let log = [Kind::Audit as u8, Kind::Register as u8];
+        let records = self.records.keys().all(|key| log.contains(&(key.kind() as u8)));
+        records && self.due.iter().all(|entry| log.contains(&entry.kind))
     }
 
     /// What a repeated claim call is given.
@@ -308,6 +355,13 @@ impl World {
         match self.record(Key::Attempt(id, index)) {
             Some(Record::Attempt(attempt)) => *attempt,
             _ => panic!("{id}#{index} is there"),
+        }
+    }
+
+    pub fn worker(&self, instance: &str) -> Option<weft_core::record::worker::Body> {
+        match self.record(calls::worker_key(instance))? {
+            Record::Worker(worker) => Some(worker.body),
+            other => panic!("{other:?} is no worker"),
         }
     }
 

@@ -5,6 +5,7 @@ use weft_core::error::Rejection;
 use weft_core::event::{Event, Fact};
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{AfterFailure, Execution, Hold, Holds, Next, State};
+use weft_core::record::worker::Body;
 use weft_core::record::{Attempt, Key, Record};
 use weft_core::reply::{Cancelled, Children, Claimed, Expired, RecordedStep, Reply, StepValue};
 use weft_core::time::Time;
@@ -26,7 +27,12 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::Dedup(..) => "dedup".into(),
         Key::DeadLetter(..) => "dead letter".into(),
         Key::Node(..) => "node".into(),
+        Key::BulkJob(..) => "bulk job".into(),
         Key::Step(id, number) => format!("{} step {number}", script.name(id)),
+        Key::Worker(..) => "worker".into(),
+        Key::ApiKey(_, id) => format!("key {id}"),
+        Key::Audit(_, number) => format!("audit {number}"),
+        Key::Register(_, subject) => subject.name().into(),
     }
 }
 
@@ -51,8 +57,22 @@ pub fn record(script: &Script, at: Key) -> String {
             let (body, value) = (&step.body, String::from_utf8_lossy(step.value()));
             format!("{name} {}={} attempt={}", body.name, shorten(&value), body.attempt)
         }
+        Some(Record::Worker(worker)) => format!("{name} {}", self::worker(&worker.body)),
+        Some(Record::BulkJob(job)) => format!("{name} {:?}", job.body),
+        Some(Record::ApiKey(key)) => format!("{name} {}", key.summary()),
+        Some(Record::Audit(entry)) => {
+            let act = &entry.body.act;
+            format!("{name} {} {} {} {}", act.principal, act.verb, act.change, act.result)
+        }
+        Some(Record::Register(_)) => name,
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
+}
+
+fn worker(body: &Body) -> String {
+    let owed = body.owed.map_or(String::new(), |owed| format!(" owed={:?} before={}", owed.end, owed.before));
+    let (session, state, seen) = (body.session, body.state.name(), time(body.last_seen_at));
+    format!("{} {state} session={session} seen={seen}{owed}", body.instance)
 }
 
 fn execution(execution: &Execution) -> String {
@@ -151,7 +171,19 @@ pub fn event(script: &Script, event: &Event) -> String {
         Fact::LeaseLost { reclaims, .. } => format!("(reclaims {reclaims})"),
         _ => String::new(),
     };
-    format!("{} {name}{detail}", event.execution.map_or_else(|| "store".to_owned(), |id| script.name(id)))
+    format!("{} {name}{detail}", event.execution.map_or_else(|| subject(&event.fact), |id| script.name(id)))
+}
+
+/// What an event is about that is about no execution.
+fn subject(fact: &Fact) -> String {
+    match fact {
+        Fact::WorkerRegistered { instance, .. }
+        | Fact::WorkerDraining { instance, .. }
+        | Fact::WorkerDrained { instance, .. }
+        | Fact::WorkerLost { instance, .. }
+        | Fact::WorkerLeft { instance, .. } => instance.to_string(),
+        _ => "store".to_owned(),
+    }
 }
 
 pub fn reply(script: &Script, reply: &Reply) -> String {
@@ -189,6 +221,7 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Tags(tags) => format!("{tags:?}"),
         Reply::Revoked { epoch, already } => format!("epoch {epoch}{}", if *already { " already" } else { "" }),
         Reply::Held { changed } => format!("changed={changed}"),
+        Reply::BulkStarted(id) => format!("bulk job {id}"),
         Reply::Released { changed, public_state } => format!("changed={changed} {}", public_state.name()),
         Reply::Forced { outcome } => outcome.name().into(),
         Reply::Purged => "purged".into(),
@@ -197,11 +230,15 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Expired(Expired::Stale) => "stale".into(),
         Reply::Expired(Expired::More) => "more".into(),
         Reply::Noted => "noted".into(),
+        Reply::Key(key) => key.summary(),
+        Reply::KeysExist => "there are keys".into(),
+        Reply::KeyRevoked => "revoked".into(),
         Reply::StepsRecorded(steps) => self::recorded(steps).trim_start().to_owned(),
         Reply::SubmittedAll(all) => {
             let names: Vec<String> = all.iter().map(|done| script.name(done.id)).collect();
             names.join(", ")
         }
+        Reply::Worker(body) => self::worker(body),
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a line to a command.
 
 use super::{Line, Script};
+use crate::kit::calls;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ impl Script {
         match line.verb {
             "submit" | "submits" => self.submit(line),
             "claims" => self.claim(line),
+            "registers" | "beats" | "leaves" | "drains" | "undrains" | "marks" => worker(line),
             _ => self.other(line),
         }
     }
@@ -52,6 +54,7 @@ impl Script {
             kinds: line.get("kind").map(|kind| Arc::from([Text::from(kind)])),
             capabilities: Capabilities::default(),
             claim_ref: None,
+            session: None,
         })
     }
 
@@ -232,4 +235,17 @@ fn policy(line: &Line<'_>) -> Policy {
         policy.retry.never_on = categories.split(',').map(Text::from).collect();
     }
     policy
+}
+
+fn worker(line: &Line<'_>) -> Command {
+    let instance = line.target;
+    let session = line.get("session").map(|session| session.parse().expect("a session"));
+    match line.verb {
+        "registers" => calls::register_worker(instance, line.get("boot").unwrap_or("a")),
+        "beats" => calls::beat_worker(instance, session),
+        "leaves" => calls::deregister_worker(instance, session),
+        "drains" => calls::drain_worker(instance, line.ms("deadline")),
+        "undrains" => calls::undrain_worker(instance),
+        _ => calls::mark_dead_worker(instance),
+    }
 }

@@ -1,5 +1,6 @@
 //! Calls of the API on an engine with the in-memory store, on virtual time.
 
+mod keys;
 mod stats;
 mod trace;
 

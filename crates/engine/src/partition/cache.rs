@@ -197,7 +197,16 @@ fn is_over(record: &Record) -> bool {
         Record::Execution(execution) => execution.is_done(),
         // A step is read again only by a claim, which is rare: most executions are claimed once.
         Record::Attempt(_) | Record::Step(_) => true,
-        Record::Dedup(_) | Record::Continuation(_) | Record::DeadLetter(_) | Record::Node(_) => false,
+        Record::Dedup(_)
+        | Record::Continuation(_)
+        | Record::DeadLetter(_)
+        | Record::Node(_)
+        | Record::Worker(_)
+        | Record::BulkJob(_)
+        | Record::ApiKey(_)
+        | Record::Register(_) => false,
+        // An entry of the log is not read by any rule.
+        Record::Audit(_) => true,
     }
 }
 

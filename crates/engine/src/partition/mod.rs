@@ -407,7 +407,10 @@ impl Partition {
             Err(Stop::Rejected(rejection)) => {
                 self.effort.hits += 1;
                 let reads: Vec<Key> = tx.read_keys().copied().collect();
-                self.unless_stale(reads, turn, Err(rejection))
+                match self.unless_stale(reads, turn, Err(rejection)) {
+                    Ran::Answer(Err(rejection), reads) if !probe => self.audit_refusal(call, rejection, reads),
+                    other => other,
+                }
             }
             Ok(reply) => {
                 self.effort.hits += 1;
@@ -425,6 +428,27 @@ impl Partition {
                 }
             }
         }
+    }
+
+    /// Adds to the batch what the audit log says of a refused call, if it says anything.
+    fn audit_refusal(&mut self, call: &Call, rejection: Rejection, reads: Vec<Key>) -> Ran {
+        if !weft_core::audit::is_audited(call) {
+            return Ran::Answer(Err(rejection), reads);
+        }
+        let now = self.tell_time();
+        let view = View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
+        match weft_core::audit::refused(&mut tx, call, &rejection) {
+            Err(Stop::Miss) => return Ran::Miss(tx.misses().collect()),
+            Err(Stop::Rejected(error)) => {
+                tracing::error!(partition = %self.id, %error, "a refusal could not be added to the audit log");
+            }
+            Ok(()) => match tx.finish() {
+                Ok(effects) => effects.merge(&mut self.open.overlay, &view),
+                Err(error) => tracing::error!(partition = %self.id, %error, "an entry of the audit log is not right"),
+            },
+        }
+        Ran::Answer(Err(rejection), reads)
     }
 
     /// An answer that writes nothing is verified by no commit. On a shared store it must rest on fresh records.
@@ -508,7 +532,7 @@ const BULKY_ROOM: usize = 500;
 fn is_bulky(command: &Command) -> bool {
     match command {
         Command::Expire(expire) => matches!(expire.timer, Timer::Purge | Timer::CancelChildren),
-        Command::SubmitAll(_) => true,
+        Command::SubmitAll(_) | Command::AdvanceBulk(_) => true,
         _ => false,
     }
 }

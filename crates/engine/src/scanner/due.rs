@@ -1,6 +1,6 @@
 //! One pass of a scanner over the due entries of one partition.
 
-use super::{Report, ScanContext, Scanner};
+use super::{Report, ScanContext, Scanner, bulk};
 use crate::client::Urgency;
 use crate::config::Filter;
 use weft_core::apply::Applied;
@@ -55,7 +55,13 @@ impl Pass {
         if items.is_empty() || cx.is_stopping() {
             return report;
         }
-        let calls = items.iter().map(|item| Ok(self.call(cx, partition, item))).collect();
+        let mut calls = Vec::with_capacity(items.len());
+        for item in &items {
+            if cx.is_stopping() {
+                return report;
+            }
+            calls.push(self.call(cx, partition, item).await);
+        }
         let answers = cx.shared.run(calls, Urgency::Urgent).await;
         for (item, answer) in items.iter().zip(answers) {
             if cx.is_stopping() {
@@ -135,15 +141,17 @@ impl Pass {
         Some(items.into_iter().filter(|item| item.key.is_some_and(|key| covered.contains(&key))).collect())
     }
 
-    fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item) -> Call {
+    /// The command that handles the item, after what has to be done elsewhere before it.
+    async fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item) -> Result<Call, Rejection> {
         let command = match (item.key, item.entry.timer()) {
+            (Some(key), Some(Timer::Bulk)) => bulk::advance(cx, key, item.entry.at).await?,
             (Some(key), Some(timer)) => {
                 let entropy = cx.shared.runtime.random();
                 Command::Expire(Expire { key: Some(key), timer, due: item.entry.at, entropy })
             }
             _ => self.drop_entry(cx, partition, item, "the entry names no record that could exist".into(), true),
         };
-        engine_call(command)
+        Ok(engine_call(command))
     }
 
     fn drop_entry(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
@@ -240,7 +248,7 @@ async fn damage(cx: &ScanContext, partition: PartitionId, key: Key) -> Option<De
     Record::decode(key, &found.parts, parts).err()
 }
 
-fn engine_call(command: Command) -> Call {
+pub(super) fn engine_call(command: Command) -> Call {
     Call { principal: Principal::engine(), request_id: None, expected_revision: None, command }
 }
 
@@ -249,7 +257,10 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
         Record::Dedup(dedup) => (&dedup.body.namespace, None),
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
+        Record::Worker(worker) => (&worker.body.namespace, None),
+        Record::BulkJob(job) => (&job.definition().namespace, None),
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
+        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return false,
     };
     if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
         return false;

@@ -2,6 +2,7 @@
 //! decide again inside the commit: it may run twice, late or on two nodes at once, and the result is the same.
 
 mod attempt_timeout;
+mod bulk;
 mod cancel_reconciler;
 mod delayed_promoter;
 mod dependency_reconciler;
@@ -12,6 +13,7 @@ mod retention_trimmer;
 pub(crate) mod runner;
 mod suspension_timeout;
 pub(crate) mod watch;
+mod worker_reaper;
 
 use crate::config::Filter;
 use crate::engine::Shared;
@@ -92,6 +94,7 @@ pub(crate) fn all(filter: &Filter) -> Vec<Arc<dyn Scanner>> {
         Arc::new(retention_trimmer::RetentionTrimmer { filter: filter.clone() }),
         Arc::new(dependency_reconciler::DependencyReconciler { filter: filter.clone() }),
         Arc::new(cancel_reconciler::CancelReconciler { filter: filter.clone() }),
+        Arc::new(worker_reaper::WorkerReaper { filter: filter.clone() }),
     ]
 }
 

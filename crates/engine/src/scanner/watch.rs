@@ -3,9 +3,10 @@
 use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::partition::{Input, LaneKey};
+use crate::worker::roster;
 use futures_util::future::{self, Either};
 use std::sync::Arc;
-use weft_core::record::node;
+use weft_core::record::{node, worker};
 use weft_store::Wake;
 
 /// A store that others write to is asked for its time about every second: a little less often, so that an idle node
@@ -53,6 +54,9 @@ pub(crate) fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
     }
     if wake.lanes.iter().any(|(namespace, lane)| (&**namespace, &**lane) == node::LANE) {
         shared.nodes_changed.notify_one();
+    }
+    if wake.lanes.iter().any(|(namespace, lane)| (&**namespace, &**lane) == worker::LANE) {
+        roster::rung(shared, partition);
     }
     let alone = shared.partitions.len() == 1;
     wake.lanes.retain(|(namespace, lane)| {

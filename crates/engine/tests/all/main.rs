@@ -1,7 +1,10 @@
 //! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
 
+mod audit;
+mod bulk;
 mod calls;
 mod claims;
+mod keys;
 mod kit;
 mod lifecycle;
 mod losses;
@@ -13,3 +16,4 @@ mod scanners;
 mod steps;
 mod telemetry;
 mod timers;
+mod workers;

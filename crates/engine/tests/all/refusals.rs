@@ -120,7 +120,7 @@ async fn bad_claims_say_what_is_wrong() {
 async fn sec_5_scopes_are_checked_before_anything_is_read() {
     let kit = open().await;
     let id = kit.submit(Submission::new("mail")).await;
-    let as_scopes = |scopes| kit.engine.client_as(Principal { namespace: "shop".into(), name: "key".into(), scopes });
+    let as_scopes = |scopes| kit.engine.client_as(Principal::new("shop", "key", scopes));
     let worker_only = as_scopes(Scopes::WORK);
     assert_eq!(worker_only.submit(Submission::new("mail")).await.unwrap_err().code(), "forbidden");
     assert_eq!(worker_only.hold(Holding::new(id, "x")).await.unwrap_err().code(), "forbidden");

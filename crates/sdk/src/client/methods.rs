@@ -8,7 +8,8 @@ use weft_api::{Args, Operation, op};
 macro_rules! methods {
     ($($(#[$doc:meta])+ $name:ident($($part:ident),*) $takes:ident $op:ident;)+) => {
         /// The operations that have a method.
-        pub const METHODS: &[&str] = &[$(stringify!($name),)+];
+        #[cfg(test)]
+        const METHODS: &[&str] = &[$(stringify!($name),)+];
 
         impl Client {
             $(methods!(@one $(#[$doc])+ $name($($part),*) $takes $op);)+
@@ -106,6 +107,12 @@ methods! {
     force_fail(execution) body ForceFail;
     /// Removes an ended execution.
     purge_execution(execution) nothing PurgeExecution;
+    /// Begins a job that does something to every execution of a filter.
+    start_bulk() body StartBulk;
+    /// How far such a job is.
+    get_bulk(job) nothing GetBulk;
+    /// Stops such a job; what it has done stays done.
+    stop_bulk(job) body StopBulk;
     /// Claims work, and waits for it if asked. A `Worker` does this by itself, as all that follows up to the registry.
     claim() body Claim;
     /// Renews leases.

@@ -11,10 +11,10 @@ pub use submit::Submission;
 pub(crate) use submit::ms;
 
 use crate::Error;
-use crate::entropy::Entropy;
 use crate::keyed;
 use crate::layer::Retry;
-use crate::transport::{Origin, Transport};
+use crate::transport::{Notices, Origin, Transport};
+use crate::world::World;
 use std::fmt;
 use std::sync::Arc;
 use tower::{Layer, Service, ServiceExt};
@@ -89,7 +89,7 @@ impl Client {
 
     /// How calls are repeated.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = Retry { entropy: self.retry.entropy, ..retry };
+        self.retry = Retry { world: self.retry.world, ..retry };
         self.wrapped()
     }
 
@@ -104,15 +104,20 @@ impl Client {
         self.wrapped()
     }
 
-    /// Where keys and jitter come from.
+    /// Where keys, jitter and the time of day come from.
     #[cfg(feature = "test")]
-    pub(crate) fn entropy(mut self, entropy: Entropy) -> Self {
-        self.retry.entropy = entropy;
+    pub(crate) fn in_world(mut self, world: World) -> Self {
+        self.retry.world = world;
         self.wrapped()
     }
 
-    pub(crate) fn random(&self) -> &Entropy {
-        &self.retry.entropy
+    pub(crate) fn world(&self) -> &World {
+        &self.retry.world
+    }
+
+    /// Notices for a worker process, if what carries out the calls has any.
+    pub(crate) async fn notices(&self, instance: &str) -> Result<Option<Notices>, Error> {
+        self.origin.notices(instance).await
     }
 
     /// The address of the server, if there is one.
@@ -136,16 +141,16 @@ impl Client {
 
     /// Makes one call, whatever it is.
     pub async fn dispatch(&self, mut call: Call) -> Result<Reply, Error> {
-        keyed::mint(&mut call, self.random());
+        keyed::mint(&mut call, self.world());
         self.transport.clone().oneshot(call).await
     }
 }
 
 /// Waits before something that failed `failures` times in a row is tried again: up to 50 ms, doubling, up to 5 s.
-pub(crate) async fn pause(failures: u32, entropy: &Entropy) {
+pub(crate) async fn pause(failures: u32, world: &World) {
     let bound = 50_u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(5_000);
     // Half of it is certain, so that many who fail together neither hammer nor meet again.
-    let ms = bound / 2 + entropy.up_to(bound / 2);
+    let ms = bound / 2 + world.up_to(bound / 2);
     tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
 }
 

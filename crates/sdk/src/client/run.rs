@@ -100,7 +100,7 @@ impl Run {
                 Ok(_) => failures = 0,
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    pause(failures, self.client.random()).await;
+                    pause(failures, self.client.world()).await;
                 }
                 Err(error) => return Err(error),
             }

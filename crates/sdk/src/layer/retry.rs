@@ -1,9 +1,9 @@
 //! Sending a call again. Safe for every call, because each carries a key or a fence by which the server knows a repeat.
 
 use crate::Error;
-use crate::entropy::Entropy;
 use crate::keyed::wait_of;
 use crate::transport::Answering;
+use crate::world::World;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,7 +18,7 @@ pub struct Retry {
     pub(crate) first: Duration,
     pub(crate) longest: Duration,
     pub(crate) timeout: Duration,
-    pub(crate) entropy: Entropy,
+    pub(crate) world: World,
 }
 
 impl Default for Retry {
@@ -28,7 +28,7 @@ impl Default for Retry {
             first: Duration::from_millis(50),
             longest: Duration::from_secs(5),
             timeout: Duration::from_secs(30),
-            entropy: Entropy::of_system(),
+            world: World::of_system(),
         }
     }
 }
@@ -49,7 +49,7 @@ impl Retry {
     /// The wait before the `no`th repeat: anything up to a bound that doubles.
     fn pause(&self, no: u32, error: &Error) -> Duration {
         let bound = self.first.saturating_mul(1 << no.min(16)).min(self.longest);
-        let jittered = Duration::from_millis(self.entropy.up_to(bound.as_millis() as u64));
+        let jittered = Duration::from_millis(self.world.up_to(bound.as_millis() as u64));
         jittered.max(Duration::from_millis(error.retry_after_ms().unwrap_or(0)))
     }
 }

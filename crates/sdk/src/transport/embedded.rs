@@ -27,6 +27,10 @@ impl Embedded {
         Self { dispatch, namespace, principal, caller }
     }
 
+    pub fn notices(&self, instance: &str) -> Result<weft_dispatch::Notices, Error> {
+        Ok(self.dispatch.notices(&self.caller, instance)?)
+    }
+
     pub fn in_namespace(self, namespace: String) -> Self {
         Self::of(self.dispatch, namespace, self.principal)
     }

@@ -4,9 +4,10 @@ use super::Answering;
 use super::connect::Connector;
 use crate::Error;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error as _;
@@ -16,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 use weft_api::operation::Carried;
-use weft_api::{Call, Problem, Reply};
+use weft_api::{Call, Operation, Problem, Reply};
 use weft_tls::Trust;
 
 /// Shorter than servers keep idle connections, so that a request rarely meets one that is being closed.
@@ -71,13 +72,8 @@ impl Http {
             target.push_str(&wire.query);
         }
         let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
-        let mut request = Request::new(Full::new(wire.body.clone()));
+        let mut request = self.request(uri, wire.body.clone())?;
         *request.method_mut() = spec.method.name().parse().expect("http: methods of the table are methods");
-        *request.uri_mut() = uri;
-        *request.headers_mut() = (*self.headers).clone();
-        if let Some(namespace) = &self.namespace {
-            request.headers_mut().insert("weft-namespace", header_value("namespace", namespace)?);
-        }
         if !wire.body.is_empty() {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
@@ -93,6 +89,33 @@ impl Http {
             Error::unreachable(format!("`{}` broke off in the middle of a reply: {error}", self.base), error)
         })?;
         self.read(spec.id, head.status, &head.headers, bytes.to_bytes())
+    }
+
+    /// A request with what all of them carry.
+    fn request(&self, uri: Uri, body: Bytes) -> Result<Request<Full<Bytes>>, Error> {
+        let mut request = Request::new(Full::new(body));
+        *request.uri_mut() = uri;
+        *request.headers_mut() = (*self.headers).clone();
+        if let Some(namespace) = &self.namespace {
+            request.headers_mut().insert("weft-namespace", header_value("namespace", namespace)?);
+        }
+        Ok(request)
+    }
+
+    /// The stream of notices for an instance.
+    pub async fn notices(&self, instance: &str) -> Result<Incoming, Error> {
+        let spec = weft_api::op::GetWorker::SPEC;
+        let target = format!("{}{}/notices", self.base, spec.path_of(&[instance.to_string()]));
+        let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
+        let mut request = self.request(uri, Bytes::new())?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let response = self.client.request(request).await.map_err(|error| self.failed(error))?;
+        let (head, body) = response.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let bytes = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        Err(self.refused(head.status, &head.headers, &bytes))
     }
 
     fn read(&self, id: &str, status: StatusCode, headers: &HeaderMap, bytes: Bytes) -> Result<Reply, Error> {

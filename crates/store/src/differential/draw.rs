@@ -5,7 +5,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
 use weft_core::record::Key;
+use weft_core::record::bulk_job::Role;
 use weft_core::record::continuation::Work;
+use weft_core::record::register::Subject;
 use weft_core::schema::{Kind, PartMask, Type, Value};
 use weft_core::{CommitId, ExecutionId, PartitionId};
 
@@ -40,12 +42,19 @@ impl Draw {
     pub fn key(&mut self, partition: PartitionId) -> Key {
         let uuid = Uuid::from_u64_pair(self.below(2) as u64 * u64::MAX, self.below(4) as u64);
         let id = ExecutionId::new(partition, uuid);
-        match self.below(9) {
+        match self.below(12) {
             0..4 => Key::Execution(id),
             4 => Key::Attempt(id, self.below(3) as u32),
             5 => Key::Dedup(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
             6 => Key::Continuation(id, Work::ALL[self.below(Work::ALL.len())]),
             7 => Key::Step(id, self.below(3) as u32),
+            8 => Key::Worker(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
+            9 => Key::BulkJob(partition, uuid, Role::ALL[self.below(Role::ALL.len())]),
+            10 => match self.below(3) {
+                0 => Key::ApiKey(partition, ["00000000", "zzzzZZZZ"][self.below(2)].parse().expect("an id of a key")),
+                1 => Key::Audit(partition, self.below(3) as u64),
+                _ => Key::Register(partition, Subject::ALL[self.below(Subject::ALL.len())]),
+            },
             _ if self.below(2) == 0 => Key::DeadLetter(partition, uuid),
             _ => Key::Node(partition, uuid),
         }

@@ -1,0 +1,120 @@
+//! `weft doctor`: looks at a store or a server, tells what is wrong with it and what to do.
+
+mod configuration;
+mod deep;
+mod server;
+mod store;
+
+use crate::End;
+use crate::remote;
+use crate::store::StoreArg;
+use crate::terminal::{self, Colour, Table};
+use anyhow::Result;
+use serde::Serialize;
+use std::time::{SystemTime, UNIX_EPOCH};
+use weft_store::{Finding, Severity};
+
+/// Look at a store, or at a server, and tell what is wrong with it
+#[derive(clap::Args)]
+#[command(before_help = "example: weft doctor", after_help = "With --url it looks at a server instead of a store.")]
+pub struct Args {
+    #[command(flatten)]
+    store: StoreArg,
+
+    /// Look at every execution in the store too
+    #[arg(long, conflicts_with = "url")]
+    deep: bool,
+
+    #[command(flatten)]
+    options: remote::Options,
+}
+
+/// A clock that is further off is told.
+const OFFSET_MS: i64 = 1_000;
+
+#[derive(Serialize)]
+struct Report {
+    /// What was looked at: a store or a server.
+    store: String,
+    problems: usize,
+    warnings: usize,
+    findings: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    severity: &'static str,
+    subject: String,
+    found: String,
+    advice: String,
+}
+
+pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
+    let options = args.options.or(before);
+    let (place, findings) = match options.names_server() {
+        true => (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?),
+        false => {
+            let address = args.store.address()?;
+            let mut findings = configuration::look();
+            findings.extend(crate::store::runtime()?.block_on(store::look(&address, args.deep)));
+            (address.to_string(), findings)
+        }
+    };
+    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
+    if options.is_json() {
+        let findings = findings.into_iter().map(Shown::from).collect();
+        let report = Report { store: place, problems, warnings, findings };
+        terminal::put(&serde_json::to_string(&report)?)?;
+    } else {
+        terminal::put(&table(&findings, colour))?;
+    }
+    Ok(if problems > 0 { End::Refused } else { End::Done })
+}
+
+/// The clock of this machine, in milliseconds.
+fn local_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as i64
+}
+
+/// A clock that was read between two looks at this machine's.
+fn clock(theirs_ms: i64, before_ms: i64, advice: &str) -> Finding {
+    let offset = theirs_ms - (before_ms + local_ms()) / 2;
+    let found = format!("{offset} ms ahead of this machine");
+    match offset.abs() > OFFSET_MS {
+        true => Finding::warning("clock", found, advice),
+        false => Finding::fine("clock", found),
+    }
+}
+
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Fine => "ok",
+        Severity::Warning => "warning",
+        Severity::Problem => "problem",
+    }
+}
+
+impl From<Finding> for Shown {
+    fn from(finding: Finding) -> Self {
+        let Finding { severity, subject, found, advice } = finding;
+        Self { severity: word(severity), subject, found, advice }
+    }
+}
+
+/// What to do stands below what was found, so that both can be as long as they need to be.
+fn table(findings: &[Finding], colour: Colour) -> String {
+    let mut table = Table::left(&["", "subject", "found, and what to do"]);
+    for finding in findings {
+        let painted = match finding.severity {
+            Severity::Fine => colour.out.green(word(finding.severity)),
+            Severity::Warning => colour.out.yellow(word(finding.severity)),
+            Severity::Problem => colour.out.red(word(finding.severity)),
+        };
+        table.row(vec![painted, finding.subject.clone(), finding.found.clone()]);
+        if !finding.advice.is_empty() {
+            table.row(vec![String::new(), String::new(), format!("→ {}", finding.advice)]);
+        }
+    }
+    table.render(colour.out)
+}

@@ -1,0 +1,106 @@
+//! A server, as a caller sees it.
+
+use crate::remote;
+use anyhow::Result;
+use std::collections::BTreeSet;
+use weft_sdk::{Args, Client, Error, Operation, op};
+use weft_store::Finding;
+
+/// The name that the first key of an installation is made with.
+const BOOTSTRAP: &str = "bootstrap";
+/// Keys that are looked through.
+const KEYS_MAX: u32 = 1_000;
+
+/// What a call is refused with if the key does not reach so far is no finding about the server.
+pub async fn look(options: &remote::Options) -> Result<Vec<Finding>> {
+    let client = options.client().await?;
+    let version = client.call::<op::GetVersion>(Args::default()).await;
+    let version = version.map_err(|error| remote::fault("look at the server", error))?;
+    let mut findings = vec![versions(&version.version, &version.store)];
+    findings.extend(durability(&client).await);
+    findings.extend(clock(&client).await);
+    findings.extend(nodes(&client).await);
+    findings.extend(keys(&client).await);
+    Ok(findings)
+}
+
+/// The reply, or what kept it away; nothing if the key does not reach so far.
+async fn asked<O>(client: &Client, subject: &str) -> Result<O::Reply, Option<Finding>>
+where
+    O: Operation,
+    Args<O::Path, O::Query, O::Body>: Default,
+{
+    match client.call::<O>(Args::default()).await {
+        Ok(reply) => Ok(reply),
+        Err(Error::Rejected(problem)) if matches!(problem.status, 400 | 403) => Err(None),
+        Err(error) => Err(Some(Finding::problem(subject, error.to_string(), "look at the log of the server"))),
+    }
+}
+
+fn versions(theirs: &str, store: &str) -> Finding {
+    let own = env!("CARGO_PKG_VERSION");
+    let found = format!("weft {theirs} on {store}");
+    match theirs == own {
+        true => Finding::fine("version", found),
+        false => {
+            Finding::warning("version", format!("{found}, and this is {own}"), "use the same version on both sides")
+        }
+    }
+}
+
+async fn durability(client: &Client) -> Option<Finding> {
+    let durability = match asked::<op::GetCapabilities>(client, "durability").await {
+        Ok(reply) => reply.durability,
+        Err(finding) => return finding,
+    };
+    let found = format!("{}: {}", durability.level, durability.acknowledged);
+    Some(match durability.can_lose.is_empty() {
+        true => Finding::fine("durability", found),
+        false => {
+            let found = format!("{found}; can lose: {}", durability.can_lose.join(", "));
+            Finding::warning("durability", found, "`docs/stores.md` tells which settings of the store lose less")
+        }
+    })
+}
+
+async fn clock(client: &Client) -> Option<Finding> {
+    let before = super::local_ms();
+    match asked::<op::GetStats>(client, "clock").await {
+        Ok(stats) => Some(super::clock(stats.at as i64, before, "set the clocks by a time server")),
+        Err(finding) => finding,
+    }
+}
+
+async fn nodes(client: &Client) -> Option<Finding> {
+    let nodes = match asked::<op::ListNodes>(client, "nodes").await {
+        Ok(reply) => reply.items,
+        Err(finding) => return finding,
+    };
+    let live: Vec<_> = nodes.iter().filter(|node| node.live).collect();
+    let versions: BTreeSet<&str> = live.iter().map(|node| node.version.as_str()).collect();
+    Some(match versions.len() {
+        0 | 1 => Finding::fine("nodes", format!("{} live, {} known", live.len(), nodes.len())),
+        _ => {
+            let found = format!("{} live, of the versions {}", live.len(), Vec::from_iter(versions).join(", "));
+            Finding::warning("nodes", found, "finish the upgrade: one version at a time")
+        }
+    })
+}
+
+async fn keys(client: &Client) -> Option<Finding> {
+    let mut args = Args::default();
+    args.query = weft_api::page::PageQuery { limit: Some(KEYS_MAX), ..Default::default() };
+    let keys = match client.call::<op::ListKeys>(args).await {
+        Ok(page) => page.items,
+        // Only an administrator sees keys, and a server for development has none.
+        Err(_) => return None,
+    };
+    let first = keys.iter().find(|key| key.name == BOOTSTRAP && key.creator == BOOTSTRAP);
+    Some(match first {
+        None => Finding::fine("keys", format!("{}, and the first one is gone", keys.len())),
+        Some(key) => {
+            let advice = format!("weft key create --name ops --scope admin && weft key revoke {}", key.id);
+            Finding::warning("keys", "the bootstrap key is still in use", advice)
+        }
+    })
+}

@@ -1,0 +1,32 @@
+//! `weft count`: exact numbers.
+
+use crate::End;
+use crate::remote::{Filter, Remote, names};
+use crate::render;
+use anyhow::Result;
+use weft_api::execution::CountQuery;
+use weft_api::op;
+use weft_api::operation::NoBody;
+
+/// Count executions, exactly
+#[derive(clap::Args)]
+#[command(before_help = "example: weft count --by lane,state")]
+pub struct Args {
+    /// Groups to count by, joined by commas
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = ["lane", "kind", "state", "namespace"])]
+    by: Vec<String>,
+
+    #[command(flatten)]
+    filter: Filter,
+}
+
+pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
+    if let Some(parent) = args.filter.parent.take() {
+        args.filter.parent = names(&remote, &[parent]).await?.pop();
+    }
+    let group_by = (!args.by.is_empty()).then(|| args.by.join(","));
+    let query = CountQuery { group_by, ..args.filter.count() };
+    let counts = remote.call::<op::CountExecutions>("count", [], query, NoBody {}).await?;
+    remote.put(&counts, &counts.total.to_string(), || render::list::counts(&counts, &args.by, remote.colour.out))?;
+    Ok(End::Done)
+}

@@ -1,0 +1,118 @@
+//! `weft get`: one execution, now or until it has ended.
+
+use super::end_of;
+use crate::End;
+use crate::remote::{Form, Remote, names};
+use crate::render::{self, attempt, time};
+use crate::terminal::{self, Paint};
+use anyhow::Result;
+use std::io::IsTerminal;
+use std::time::Duration;
+use weft_api::execution::{Execution, GetQuery};
+use weft_api::op;
+use weft_api::operation::NoBody;
+
+/// Show an execution
+#[derive(clap::Args)]
+#[command(before_help = "example: weft get 3c9e01 --attempts")]
+pub struct Args {
+    /// Its id, or a unique end of it
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Bring its input along
+    #[arg(long)]
+    input: bool,
+
+    /// Bring its result along
+    #[arg(long)]
+    result: bool,
+
+    /// Bring its attempts along
+    #[arg(long)]
+    attempts: bool,
+
+    /// Show it again whenever it changes, until it has ended; exit 5 if it ends without success
+    #[arg(long)]
+    watch: bool,
+}
+
+/// How often a watched execution is read.
+const EVERY: Duration = Duration::from_millis(500);
+
+pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    let id = names(&remote, std::slice::from_ref(&args.id)).await?.remove(0);
+    let execution = read(&remote, &args, &id).await?;
+    if args.watch {
+        return watch(&remote, &args, execution).await;
+    }
+    remote.put(&execution, &execution.id, || shown(&execution, &remote))?;
+    Ok(End::Done)
+}
+
+async fn read(remote: &Remote, args: &Args, id: &str) -> Result<Execution> {
+    let wanted = [("input", args.input), ("result", args.result), ("attempts", args.attempts)];
+    let include: Vec<&str> = wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect();
+    let query = GetQuery { include: (!include.is_empty()).then(|| include.join(",")), ..GetQuery::default() };
+    remote.call::<op::GetExecution>("get it", [id.to_owned()], query, NoBody {}).await
+}
+
+fn shown(execution: &Execution, remote: &Remote) -> String {
+    text_of(execution, remote.colour.out)
+}
+
+/// An execution with its attempts, read and shown without colours.
+#[cfg(feature = "top")]
+pub async fn text(remote: &Remote, id: &str) -> Result<String> {
+    let args = Args { id: id.to_owned(), input: true, result: true, attempts: true, watch: false };
+    Ok(text_of(&read(remote, &args, id).await?, Paint::PLAIN))
+}
+
+fn text_of(execution: &Execution, paint: Paint) -> String {
+    let now = time::now_ms();
+    let card = render::execution::card(execution, now, paint);
+    match &execution.attempt_list {
+        Some(attempts) if !attempts.is_empty() => format!("{card}\n\n{}", attempt::table(attempts, now, paint)),
+        _ => card,
+    }
+}
+
+/// On a terminal the view is drawn over itself; elsewhere it is written once per change.
+async fn watch(remote: &Remote, args: &Args, mut execution: Execution) -> Result<End> {
+    let over = remote.form == Form::People && std::io::stdout().is_terminal();
+    let (mut lines, mut written) = (0, String::new());
+    loop {
+        if over {
+            let view = shown(&execution, remote);
+            // Up to where it began, and everything below is cleared, so that a shorter view leaves nothing behind.
+            let back = if lines > 0 { format!("\x1b[{lines}F\x1b[J") } else { String::new() };
+            terminal::put(&format!("{back}{view}"))?;
+            lines = rows(&view, terminal::width());
+        } else if written != execution.revision {
+            written = execution.revision.clone();
+            remote.put(&execution, execution.public_state.name(), || shown(&execution, remote))?;
+        }
+        if execution.public_state.is_terminal() {
+            return Ok(end_of(&execution));
+        }
+        tokio::time::sleep(EVERY).await;
+        execution = read(remote, args, &execution.id).await?;
+    }
+}
+
+/// Rows of the terminal that a view takes, with lines that are longer than it is wide.
+fn rows(view: &str, width: Option<usize>) -> usize {
+    let width = width.unwrap_or(usize::MAX).max(1);
+    view.lines().map(|line| terminal::letters(line).div_ceil(width).max(1)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_takes_as_many_rows_as_it_needs() {
+        assert_eq!(rows("12345\n\n\x1b[31m1234\x1b[0m", Some(4)), 4);
+        assert_eq!(rows("12345", None), 1);
+    }
+}

@@ -1,0 +1,29 @@
+//! `weft priority`: changes what goes first.
+
+use crate::End;
+use crate::remote::{self, Danger, LIVE, Remote, Selection, Verb};
+use anyhow::Result;
+use weft_api::execution::{Priority, PriorityChanged};
+use weft_api::op;
+use weft_api::operation::NoQuery;
+
+/// Change the priority of executions, by id or by a filter over those that have not ended
+#[derive(clap::Args)]
+#[command(before_help = "example: weft priority 3c9e01 --to 500")]
+pub struct Args {
+    #[command(flatten)]
+    selection: Selection,
+
+    /// 0 to 9000, larger first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9000))]
+    to: u32,
+}
+
+const VERB: Verb = Verb { name: "change", past: "changed", danger: Danger::None, states: LIVE };
+
+pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    let body = Priority { priority: args.to, request_id: None };
+    let one = |id| remote.call::<op::SetPriority>("change its priority", [id], NoQuery {}, body.clone());
+    let shown = |changed: &PriorityChanged| format!("priority {}, was {}", changed.new, changed.old);
+    remote::apply(&remote, args.selection, &VERB, one, shown).await
+}

@@ -1,0 +1,52 @@
+//! `weft key create`.
+
+use super::{put_secret, rates, scopes};
+use crate::End;
+use crate::remote::{Remote, duration};
+use anyhow::Result;
+use std::time::Duration;
+use weft_api::key::{KeyScope, NewKey, RateClass};
+use weft_api::op;
+use weft_api::operation::NoQuery;
+
+/// Make a key; its secret goes to stdout, this once. `--namespace shop,web` says where it is good
+#[derive(clap::Args)]
+#[command(before_help = "example: weft key create --name ci --scope submit,work --namespace shop")]
+pub struct Args {
+    /// A name to know it by
+    #[arg(long)]
+    name: String,
+
+    /// What it may do; may be given more than once, or joined by commas
+    #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',', value_parser = scopes())]
+    scopes: Vec<KeyScope>,
+
+    /// It may read and nothing else
+    #[arg(long)]
+    read_only: bool,
+
+    /// How many calls it may make
+    #[arg(long, value_name = "CLASS", value_parser = rates())]
+    rate_class: Option<RateClass>,
+
+    /// It is good for this time, like `90d` [default: for ever]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    expires: Option<Duration>,
+}
+
+pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    let everywhere = if args.scopes.contains(&KeyScope::Admin) { "*" } else { weft_api::NAMESPACE_DEFAULT };
+    let namespaces = remote.namespace.as_deref().unwrap_or(everywhere).split(',').map(|name| name.trim().to_owned());
+    let body = NewKey {
+        name: args.name,
+        scopes: args.scopes,
+        namespaces: namespaces.collect(),
+        read_only: args.read_only,
+        rate_class: args.rate_class,
+        expires_in_ms: args.expires.map(|time| time.as_millis() as u64),
+        ..NewKey::default()
+    };
+    let made = remote.call::<op::CreateKey>("create the key", [], NoQuery {}, body).await?;
+    put_secret(&remote, &made)?;
+    Ok(End::Done)
+}

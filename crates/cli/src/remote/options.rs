@@ -1,0 +1,238 @@
+//! Options that every command takes that talks to a server, before the command's name or after it.
+
+use super::{Form, Remote};
+use crate::End;
+use crate::fault::Fault;
+use crate::terminal::Colour;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a server is looked for.
+pub const URL: &str = "http://127.0.0.1:7700";
+
+/// How long a call may take if nobody says otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(clap::Args, Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Server to talk to [env: WEFT_URL] [default: http://127.0.0.1:7700]
+    #[arg(long, value_name = "URL", help_heading = "Server")]
+    url: Option<String>,
+
+    /// Key to show to it; other users of this machine can see it here, so rather set WEFT_KEY [env: WEFT_KEY]
+    #[arg(long, value_name = "KEY", help_heading = "Server", conflicts_with = "key_file")]
+    key: Option<String>,
+
+    /// File that holds the key [env: WEFT_KEY_FILE]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    key_file: Option<PathBuf>,
+
+    /// Namespace to work in [env: WEFT_NAMESPACE]
+    #[arg(long, value_name = "NAME", help_heading = "Server")]
+    namespace: Option<String>,
+
+    /// How long a call may take, and a wait if it is given; like `30s` or `5m` [default: 30s]
+    #[arg(long, value_name = "TIME", help_heading = "Server", value_parser = duration)]
+    timeout: Option<Duration>,
+
+    /// One JSON object on stdout
+    #[arg(long, help_heading = "Output", conflicts_with = "jsonl")]
+    json: bool,
+
+    /// One line of JSON per item on stdout
+    #[arg(long, help_heading = "Output")]
+    jsonl: bool,
+
+    /// Only ids and values, and no talk
+    #[arg(long, short, help_heading = "Output")]
+    quiet: bool,
+}
+
+/// A duration as it is written on the command line.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    weft_config::duration::parse(text)
+        .ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`, `7d`".into())
+}
+
+impl Options {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a server is named on the command line.
+    pub fn names_server(&self) -> bool {
+        self.url.is_some()
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json || self.jsonl
+    }
+
+    /// These options where they are given, else those of `other`.
+    pub fn or(self, other: Self) -> Self {
+        let named_key = self.key.is_some() || self.key_file.is_some();
+        Self {
+            url: self.url.or(other.url),
+            key: self.key.or(if named_key { None } else { other.key }),
+            key_file: self.key_file.or(if named_key { None } else { other.key_file }),
+            namespace: self.namespace.or(other.namespace),
+            timeout: self.timeout.or(other.timeout),
+            json: self.json || other.json,
+            jsonl: self.jsonl || other.jsonl,
+            quiet: self.quiet || other.quiet,
+        }
+    }
+
+    fn form(&self) -> Result<Form> {
+        match (self.json, self.jsonl) {
+            (true, true) => Err(Fault::usage("`--json` and `--jsonl` exclude each other")),
+            (true, false) => Ok(Form::Json),
+            (false, true) => Ok(Form::Jsonl),
+            (false, false) if self.quiet => Ok(Form::Ids),
+            (false, false) => Ok(Form::People),
+        }
+    }
+
+    /// The key: from a flag, else from the variables; surrounding space does not belong to it.
+    fn find_key(&self) -> Result<Option<String>> {
+        if let Some(key) = &self.key {
+            return Ok(Some(key.trim().to_owned()));
+        }
+        let file = match &self.key_file {
+            Some(file) => Some(file.clone()),
+            None => match variable("WEFT_KEY") {
+                Some(key) => return Ok(Some(key.trim().to_owned())),
+                None => variable("WEFT_KEY_FILE").map(PathBuf::from),
+            },
+        };
+        let Some(file) = file else { return Ok(None) };
+        let text = std::fs::read_to_string(&file).with_context(|| {
+            Fault::new(crate::fault::Code::Usage, format!("cannot read the key in `{}`", file.display()))
+        })?;
+        Ok(Some(text.trim().to_owned()))
+    }
+
+    /// Where the server is.
+    pub fn find_url(&self) -> String {
+        self.url.clone().or_else(|| variable("WEFT_URL")).unwrap_or_else(|| URL.to_owned())
+    }
+
+    /// A client for what runs on; nothing is sent yet.
+    pub async fn client(&self) -> Result<weft_sdk::Client> {
+        let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
+        self.client_in(namespace.as_deref()).await
+    }
+
+    async fn client_in(&self, namespace: Option<&str>) -> Result<weft_sdk::Client> {
+        let mut builder = weft_sdk::Client::connect(self.find_url()).timeout(self.timeout.unwrap_or(TIMEOUT));
+        if let Some(key) = self.find_key()? {
+            builder = builder.key(key);
+        }
+        if let Some(namespace) = namespace {
+            builder = builder.namespace(namespace);
+        }
+        builder.build().await.map_err(|error| super::problem::fault("connect", error))
+    }
+
+    /// Connects. With `inside` calls are made in a namespace, otherwise they are about the deployment as a whole.
+    async fn connect(self, colour: Colour, inside: bool) -> Result<Remote> {
+        let form = self.form()?;
+        let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
+        let client = self.client_in(namespace.as_deref().filter(|_| inside)).await?;
+        Ok(Remote {
+            client,
+            namespace,
+            given_namespace: self.namespace,
+            form,
+            quiet: self.quiet,
+            colour,
+            patience: self.timeout,
+        })
+    }
+}
+
+/// A variable that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The arguments of a command with the options of its server.
+#[derive(clap::Args)]
+pub struct With<A: clap::Args> {
+    #[command(flatten)]
+    options: Options,
+    #[command(flatten)]
+    args: A,
+}
+
+impl<A: clap::Args> With<A> {
+    /// Connects and runs `command`. What was said before the command's name counts where nothing was said after it.
+    pub fn run<F: Future<Output = Result<End>>>(
+        self,
+        before: Options,
+        colour: Colour,
+        command: impl FnOnce(A, Remote) -> F,
+    ) -> Result<End> {
+        self.run_as(before, colour, true, command)
+    }
+
+    /// The same for a command that is not about one namespace, whatever namespace is named.
+    pub fn run_anywhere<F: Future<Output = Result<End>>>(
+        self,
+        before: Options,
+        colour: Colour,
+        command: impl FnOnce(A, Remote) -> F,
+    ) -> Result<End> {
+        self.run_as(before, colour, false, command)
+    }
+
+    fn run_as<F: Future<Output = Result<End>>>(
+        self,
+        before: Options,
+        colour: Colour,
+        inside: bool,
+        command: impl FnOnce(A, Remote) -> F,
+    ) -> Result<End> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("could not start the runtime")?;
+        let work = async {
+            let remote = self.options.or(before).connect(colour, inside).await?;
+            command(self.args, remote).await
+        };
+        let ended = runtime.block_on(async {
+            tokio::select! {
+                ended = work => ended,
+                heard = tokio::signal::ctrl_c() => {
+                    heard.context("could not listen for interrupts")?;
+                    Ok(End::Interrupted)
+                }
+            }
+        });
+        // A thread may still wait for a line of the terminal; nobody waits for that thread.
+        runtime.shutdown_background();
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_after_the_command_wins() {
+        let before = Options { url: Some("a".into()), key: Some("k".into()), quiet: true, ..Options::default() };
+        let after = Options { url: Some("b".into()), key_file: Some("f".into()), ..Options::default() };
+        let both = after.or(before);
+        assert_eq!((both.url.as_deref(), both.key, both.quiet), (Some("b"), None, true));
+        assert!(Options { json: true, jsonl: true, ..Options::default() }.form().is_err());
+    }
+
+    #[test]
+    fn ops_2_a_time_without_a_unit_is_refused_with_examples() {
+        assert_eq!(duration("15m"), Ok(Duration::from_secs(900)));
+        assert!(duration("15").unwrap_err().contains("`15m`"));
+    }
+}

@@ -1,0 +1,79 @@
+//! What an error of a call means to the person, and for the exit code.
+
+use crate::fault::{Code, Fault};
+use weft_api::Problem;
+use weft_sdk::Error;
+
+/// The error of a call that was made to do something: `cannot cancel: …`.
+pub fn fault(doing: &str, error: Error) -> anyhow::Error {
+    match error {
+        Error::Rejected(problem) => refused(doing, &problem).into(),
+        Error::Config(why) => Fault::usage(format!("cannot {doing}: {why}")),
+        error @ Error::Transport { .. } => Fault::new(Code::Unreachable, format!("could not {doing}: {error}"))
+            .named("unreachable")
+            .hint("is it running? `weft dev` starts one here; `--url` or WEFT_URL names another")
+            .into(),
+        error => Fault::new(Code::Refused, format!("cannot {doing}: {error}")).named("decode").into(),
+    }
+}
+
+fn refused(doing: &str, problem: &Problem) -> Fault {
+    let code = match problem.status {
+        401 | 403 => Code::NotAllowed,
+        408 | 503 => Code::Unreachable,
+        _ => Code::Refused,
+    };
+    let may_help = matches!(problem.class, weft_api::Class::Later);
+    let word = if may_help { "could not" } else { "cannot" };
+    let fault = Fault::new(code, format!("{word} {doing}: {}", problem.detail)).named(problem.code.name());
+    match problem.hint.clone().or_else(|| own_hint(problem)) {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    }
+}
+
+/// What a person at a terminal can do, where the server does not know that there is one.
+fn own_hint(problem: &Problem) -> Option<String> {
+    Some(match problem.status {
+        401 => "set WEFT_KEY, or name a file with `--key-file`".to_owned(),
+        400 if problem.code == weft_api::Code::NamespaceRequired => {
+            "name one with `--namespace` or WEFT_NAMESPACE".to_owned()
+        }
+        500 => format!(
+            "report it with the request id {}",
+            problem.request_id.as_deref().unwrap_or("that the server logged")
+        ),
+        _ => return None,
+    })
+}
+
+/// The refusal of one item among many, on one line.
+pub fn told(problem: &Problem) -> String {
+    format!("{}: {}", problem.code.name(), problem.detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exit(code: weft_api::Code) -> u8 {
+        let problem = Problem::new(code, "why");
+        Fault::exit_code(&fault("cancel", Error::Rejected(Box::new(problem))))
+    }
+
+    #[test]
+    fn cli_1_a_refusal_has_the_exit_code_of_its_status() {
+        use weft_api::Code::{Busy, ExecutionTerminal, Forbidden, InvalidArgument, RateLimited, Unauthorized};
+        assert_eq!([Forbidden, Unauthorized].map(exit), [4, 4]);
+        assert_eq!([ExecutionTerminal, InvalidArgument, RateLimited].map(exit), [1, 1, 1]);
+        assert_eq!(exit(Busy), 3);
+    }
+
+    #[test]
+    fn a_refusal_says_what_cannot_be_done_why_and_what_to_do() {
+        let problem = Problem::new(weft_api::Code::Unauthorized, "the key is not known");
+        let (word, message, hint) = Fault::told(&fault("cancel", Error::Rejected(Box::new(problem))));
+        assert_eq!((word.as_str(), message.as_str()), ("error[unauthorized]:", "cannot cancel: the key is not known"));
+        assert!(hint.unwrap().contains("WEFT_KEY"));
+    }
+}

@@ -1,0 +1,282 @@
+//! One verb over one or many executions: by their ids, or by a filter. Asks before it touches many.
+
+use super::page::{PAGE_MAX, walk};
+use super::{Filter, Form, Remote, names};
+use crate::End;
+use crate::fault::{Code, Fault};
+use crate::render::{count, id};
+use crate::terminal::{self, Progress};
+use anyhow::{Context, Result};
+use futures_util::{StreamExt, stream};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use weft_api::execution::{ListQuery, PublicState};
+use weft_api::op;
+use weft_api::operation::NoBody;
+
+/// Calls on their way at once.
+const AT_ONCE: usize = 16;
+
+/// Which executions a verb is for.
+#[derive(clap::Args)]
+pub struct Selection {
+    /// Ids, or unique ends of ids
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+
+    #[command(flatten)]
+    pub filter: Filter,
+
+    /// All that the verb can be meant for
+    #[arg(long, help_heading = "Selection")]
+    pub all: bool,
+
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// What it costs to have meant something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Danger {
+    /// It can be taken back
+    None,
+    /// Work is ended, repeated or removed
+    Destructive,
+}
+
+/// A verb, in the words of people.
+pub struct Verb {
+    /// `cancel`
+    pub name: &'static str,
+    /// `cancelled`
+    pub past: &'static str,
+    pub danger: Danger,
+    /// What a filter without states is for; empty for every state
+    pub states: &'static [PublicState],
+}
+
+/// States in which something may still happen.
+pub const LIVE: &[PublicState] = &[
+    PublicState::Waiting,
+    PublicState::Delayed,
+    PublicState::Held,
+    PublicState::WaitingChildren,
+    PublicState::RateLimited,
+    PublicState::Active,
+    PublicState::Suspended,
+];
+
+/// States in which nothing happens any more.
+pub const ENDED: &[PublicState] =
+    &[PublicState::Completed, PublicState::Failed, PublicState::Cancelled, PublicState::Expired, PublicState::Skipped];
+
+/// The end of the verb for one execution.
+#[derive(Serialize)]
+struct Done<T> {
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Refused>,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    code: String,
+    detail: String,
+}
+
+/// Applies `one` to every execution that is selected. `shown` tells a person what became of one.
+pub async fn apply<T: Serialize, F: Future<Output = Result<T>>>(
+    remote: &Remote,
+    selection: Selection,
+    verb: &Verb,
+    one: impl Fn(String) -> F,
+    shown: impl Fn(&T) -> String,
+) -> Result<End> {
+    let mut run = Run { remote, verb, one, shown, results: Vec::new(), done: 0, refused: BTreeMap::new() };
+    match selection.check(verb)? {
+        true => run.by_filter(selection).await,
+        false => run.by_ids(selection).await,
+    }
+}
+
+impl Selection {
+    /// True if a filter selects, false if ids do. Both or neither is misuse.
+    fn check(&self, verb: &Verb) -> Result<bool> {
+        let by_filter = !self.filter.is_empty() || self.all;
+        match (self.ids.is_empty(), by_filter) {
+            (false, true) => Err(Fault::usage("ids and a filter exclude each other")),
+            (true, false) => Err(Fault::new(Code::Usage, format!("nothing to {} is named", verb.name))
+                .hint("name ids, or select with `--lane`, `--kind`, `--state`, `--tag`; `--all` selects everything")
+                .into()),
+            (_, by_filter) => Ok(by_filter),
+        }
+    }
+}
+
+struct Run<'a, One, Shown, T> {
+    remote: &'a Remote,
+    verb: &'a Verb,
+    one: One,
+    shown: Shown,
+    /// Kept for one JSON object at the end
+    results: Vec<Done<T>>,
+    done: u64,
+    refused: BTreeMap<String, u64>,
+}
+
+impl<T, F, One, Shown> Run<'_, One, Shown, T>
+where
+    T: Serialize,
+    F: Future<Output = Result<T>>,
+    One: Fn(String) -> F,
+    Shown: Fn(&T) -> String,
+{
+    async fn by_ids(&mut self, selection: Selection) -> Result<End> {
+        let ids = names(self.remote, &selection.ids).await?;
+        if let [only] = &ids[..] {
+            let ok = (self.one)(only.clone()).await?;
+            self.note(Done { id: only.clone(), ok: Some(ok), error: None }, true)?;
+            return self.end();
+        }
+        let question = format!("{} {}?", self.verb.name, count(ids.len() as u64, "execution"));
+        if self.verb.danger == Danger::Destructive && !confirm(selection.yes, &question).await? {
+            return Ok(End::Refused);
+        }
+        let progress = Progress::new(self.remote.colour, self.verb.name, ids.len() as u64);
+        self.all(ids, &progress, true).await?;
+        progress.end();
+        self.end()
+    }
+
+    async fn by_filter(&mut self, selection: Selection) -> Result<End> {
+        let mut filter = selection.filter;
+        if filter.state.is_empty() {
+            filter.state = self.verb.states.to_vec();
+        }
+        if let Some(parent) = filter.parent.take() {
+            filter.parent = names(self.remote, &[parent]).await?.pop();
+        }
+        let doing = format!("count what to {}", self.verb.name);
+        let counted = self.remote.call::<op::CountExecutions>(&doing, [], filter.count(), NoBody {}).await?;
+        if counted.total == 0 {
+            self.remote.say(&format!("nothing to {}: no execution is selected", self.verb.name));
+            return self.end();
+        }
+        let question = format!("{} {}?", self.verb.name, count(counted.total, "execution"));
+        if counted.total > 1 && !confirm(selection.yes, &question).await? {
+            return Ok(End::Refused);
+        }
+        let progress = Progress::new(self.remote.colour, self.verb.name, counted.total);
+        let query = ListQuery { limit: Some(PAGE_MAX), ..filter.list() };
+        let (remote, doing) = (self.remote, format!("find what to {}", self.verb.name));
+        walk(remote, &doing, query, async |page| {
+            self.all(page.into_iter().map(|execution| execution.id).collect(), &progress, false).await?;
+            Ok(true)
+        })
+        .await?;
+        progress.end();
+        self.end()
+    }
+
+    async fn all(&mut self, ids: Vec<String>, progress: &Progress, tell_each: bool) -> Result<()> {
+        let one = &self.one;
+        let calls = ids.into_iter().map(|id| async move { (id.clone(), one(id).await) });
+        let answers: Vec<(String, Result<T>)> = {
+            let mut answered = stream::iter(calls).buffered(AT_ONCE);
+            let mut answers = Vec::new();
+            while let Some(answer) = answered.next().await {
+                progress.advance();
+                answers.push(answer);
+            }
+            answers
+        };
+        for (id, answer) in answers {
+            let done = match answer {
+                Ok(ok) => Done { id, ok: Some(ok), error: None },
+                // Whoever is not heard or not allowed is so for every other one too.
+                Err(error) if Fault::exit_code(&error) > Code::Refused as u8 => return Err(error),
+                Err(error) => {
+                    let (code, detail) = Fault::named_parts(&error);
+                    Done { id, ok: None, error: Some(Refused { code, detail }) }
+                }
+            };
+            self.note(done, tell_each)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, done: Done<T>, tell: bool) -> Result<()> {
+        match &done.error {
+            None => self.done += 1,
+            Some(refused) => {
+                *self.refused.entry(refused.code.clone()).or_default() += 1;
+                if tell && self.remote.form != Form::Json && self.remote.form != Form::Jsonl {
+                    terminal::say(&format!("{}  {}: {}", id::short(&done.id), refused.code, refused.detail));
+                }
+            }
+        }
+        match self.remote.form {
+            Form::Json => self.results.push(done),
+            Form::Jsonl => terminal::put(&serde_json::to_string(&done)?)?,
+            Form::Ids if done.ok.is_some() => terminal::put(&done.id)?,
+            Form::People if tell => {
+                if let Some(ok) = &done.ok {
+                    terminal::put(&format!("{}  {}", done.id, (self.shown)(ok)))?;
+                }
+            }
+            Form::Ids | Form::People => {}
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> Result<End> {
+        #[derive(Serialize)]
+        struct Results<'a, T> {
+            results: &'a [Done<T>],
+        }
+        if self.remote.form == Form::Json {
+            terminal::put(&serde_json::to_string(&Results { results: &self.results })?)?;
+        }
+        let refused: u64 = self.refused.values().sum();
+        if self.done + refused > 1 {
+            let codes = self.refused.iter().map(|(code, times)| format!("{times} {code}"));
+            let refusals = match refused {
+                0 => String::new(),
+                _ => format!("; {refused} refused: {}", codes.collect::<Vec<_>>().join(", ")),
+            };
+            self.remote.say(&format!("{} {}{refusals}", self.verb.past, count(self.done, "execution")));
+        }
+        Ok(if refused > 0 { End::Refused } else { End::Done })
+    }
+}
+
+/// Asks a question that is answered by yes or no. Where nobody can be asked it refuses, unless `yes` was said before.
+pub async fn confirm(yes: bool, question: &str) -> Result<bool> {
+    if yes {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Fault::new(Code::Refused, format!("{question} there is no terminal to ask on"))
+            .named("confirmation_required")
+            .hint("`--yes` says yes before")
+            .into());
+    }
+    let question = question.to_owned();
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut err = std::io::stderr();
+        write!(err, "{question} [y/N] ")?;
+        err.flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        Ok::<_, std::io::Error>(matches!(answer.trim(), "y" | "Y" | "yes"))
+    });
+    let yes = asked.await.context("the question was not asked")?.context("could not ask")?;
+    if !yes {
+        terminal::say("nothing was done");
+    }
+    Ok(yes)
+}

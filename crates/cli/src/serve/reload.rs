@@ -1,0 +1,76 @@
+//! SIGHUP: what can change while the server runs is read again.
+
+use crate::log::Guard;
+use crate::node::build;
+use crate::serve::check;
+use crate::settings::{self, Arguments};
+use anyhow::{Context, Result};
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use weft_config::Settings;
+use weft_server::tls::Identity;
+use weft_server::{App, Listener};
+
+/// What a reload has an effect on.
+pub struct Reloading {
+    arguments: Arguments,
+    settings: Settings,
+    app: App,
+    identity: Option<Arc<Identity>>,
+    hangups: Signal,
+}
+
+impl Reloading {
+    /// From here on SIGHUP does not end the process.
+    pub fn new(arguments: &Arguments, settings: Settings, app: &App, listener: &Listener) -> Result<Self> {
+        let hangups = signal(SignalKind::hangup()).context("could not listen for signals")?;
+        Ok(Self { arguments: arguments.clone(), settings, app: app.clone(), identity: listener.identity(), hangups })
+    }
+
+    /// Reads everything again at every SIGHUP, for ever. A mistake changes nothing and is told.
+    pub async fn run(self, guard: &Guard) {
+        let Self { arguments, mut settings, app, identity, mut hangups } = self;
+        while hangups.recv().await.is_some() {
+            match settings.reload(arguments.sources()) {
+                Err(mistakes) => tell(&settings::told(&mistakes)),
+                Ok(reloaded) => {
+                    let mistakes = check(&reloaded.settings);
+                    if !mistakes.is_empty() {
+                        tell(&mistakes);
+                        continue;
+                    }
+                    settings = reloaded.settings;
+                    take(&settings, &app, identity.as_deref(), guard);
+                    tracing::info!(changed = reloaded.changed.join(", "), "read the configuration again");
+                    if !reloaded.restart.is_empty() {
+                        let keys = reloaded.restart.join(", ");
+                        tracing::warn!(keys, "these have changed, and take a restart");
+                    }
+                }
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// Brings the settings into effect that can change.
+fn take(settings: &Settings, app: &App, identity: Option<&Identity>, guard: &Guard) {
+    match build::origins(settings, false) {
+        Ok(origins) => app.reload(build::rates(settings), origins),
+        Err(error) => tracing::error!(%error, "cannot take the origins"),
+    }
+    if let Err(error) = guard.reload(settings) {
+        tracing::error!(%error, "cannot take the levels of the log");
+    }
+    if let (Some(identity), Some(files)) = (identity, build::files(settings))
+        && let Err(error) = identity.replace(files)
+    {
+        tracing::error!(%error, "cannot read the certificate again; the old one stays");
+    }
+}
+
+fn tell(mistakes: &[String]) {
+    for mistake in mistakes {
+        tracing::error!(mistake, "cannot read the configuration again; everything stays as it was");
+    }
+}

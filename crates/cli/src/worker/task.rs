@@ -1,0 +1,93 @@
+//! One task: a program is run for it, and what the program says becomes what the server is told.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use weft_api::Payload;
+use weft_exec::{Body, Failure as Failed, Finish, Program, Report, Retry, Task};
+use weft_sdk::{Ctx, Failure, Raw};
+
+/// What a program may be ahead of what the server was told.
+const REPORTS_MAX: usize = 16;
+
+pub async fn run(program: Arc<Program>, ctx: Ctx, Raw(input): Raw) -> Result<Option<Payload>, Failure> {
+    let (reports, said) = mpsc::channel(REPORTS_MAX);
+    let ran = weft_exec::run(&program, task(&ctx, input), ctx.cancelled(), reports);
+    let (finish, told) = tokio::join!(ran, tell(&ctx, said));
+    let checkpoint = match &finish {
+        Finish::Delay { checkpoint, .. } => checkpoint.clone(),
+        _ => None,
+    };
+    // Before the outcome: what was lost on the way must not be taken for told.
+    told?;
+    if let Some(checkpoint) = checkpoint {
+        ctx.save(payload(checkpoint)).now().await?;
+    }
+    match finish {
+        Finish::Completed { result } => Ok(result.map(payload)),
+        Finish::Failed(failed) => Err(failure(failed)),
+        Finish::Delay { ms, .. } => Err(Failure::delay(Duration::from_millis(ms))),
+        // Why it was stopped decides what the server is told.
+        Finish::Stopped => Err(Failure::retry("the program was stopped")),
+    }
+}
+
+fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
+    Task {
+        execution: ctx.id().to_owned(),
+        attempt: ctx.attempt(),
+        kind: ctx.kind().to_owned(),
+        lane: ctx.lane().to_owned(),
+        tags: ctx.tagged().clone(),
+        input: input.map(|input| input.bytes),
+        checkpoint: ctx.checkpointed().map(|checkpoint| checkpoint.bytes.clone()),
+    }
+}
+
+/// Passes on what the program says, in order. The first thing that could not be told is the answer; what comes after it
+/// is still received, so that the program is not held up.
+async fn tell(ctx: &Ctx, mut said: mpsc::Receiver<Report>) -> Result<(), Failure> {
+    let mut told = Ok(());
+    while let Some(report) = said.recv().await {
+        let passed = match report {
+            Report::Log(line) => {
+                tracing::info!(target: "weft::program", execution = ctx.id(), attempt = ctx.attempt(), "{line}");
+                Ok(())
+            }
+            Report::Warning(what) => {
+                tracing::warn!(target: "weft::program", execution = ctx.id(), attempt = ctx.attempt(), "{what}");
+                Ok(())
+            }
+            _ if told.is_err() => Ok(()),
+            Report::Progress { percent, message } => {
+                ctx.report(percent, message).later();
+                Ok(())
+            }
+            Report::Checkpoint(body) => ctx.save(payload(body)).now().await,
+            Report::Step { name, value } => ctx.record_step(&name, payload(value)).await.map(drop),
+        };
+        told = told.and(passed);
+    }
+    told
+}
+
+fn payload(body: Body) -> Payload {
+    Payload::new(body.bytes, Some(body.content_type))
+}
+
+fn failure(failed: Failed) -> Failure {
+    let Failed { category, message, retry, detail } = failed;
+    let failure = match retry {
+        Retry::Policy => Failure::retry(message),
+        Retry::Never => Failure::permanent(message),
+        Retry::AfterMs(ms) => Failure::retry_after(Duration::from_millis(ms)).message(message),
+    };
+    let failure = failure.category(category);
+    match detail {
+        None => failure,
+        Some(detail) => match serde_json::from_slice::<serde_json::Value>(&detail.bytes) {
+            Ok(json) => failure.detail(&json),
+            Err(_) => failure.detail(&String::from_utf8_lossy(&detail.bytes)),
+        },
+    }
+}

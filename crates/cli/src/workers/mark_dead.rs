@@ -1,0 +1,41 @@
+//! `weft mark-dead`: gives what a worker holds to others at once.
+
+use crate::End;
+use crate::remote::{Remote, confirm};
+use crate::render::count;
+use anyhow::Result;
+use weft_api::op;
+use weft_api::operation::NoQuery;
+use weft_api::worker::MarkDead;
+
+/// Say that workers are gone: what they hold is given to others at once
+#[derive(clap::Args)]
+#[command(before_help = "example: weft mark-dead mailer-3@host --reason 'host lost'")]
+pub struct Args {
+    /// Worker processes, by their instance names
+    #[arg(value_name = "INSTANCE", required = true)]
+    instances: Vec<String>,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    let question = format!("mark {} as dead?", count(args.instances.len() as u64, "worker"));
+    if args.instances.len() > 1 && !confirm(args.yes, &question).await? {
+        return Ok(End::Refused);
+    }
+    for instance in args.instances {
+        let body = MarkDead { reason: args.reason.clone() };
+        let end = remote.call::<op::MarkWorkerDead>("mark it as dead", [instance.clone()], NoQuery {}, body).await?;
+        remote.put(&end, &instance, || {
+            format!("{instance}  dead, {} given to others", count(end.leases.into(), "lease"))
+        })?;
+    }
+    Ok(End::Done)
+}

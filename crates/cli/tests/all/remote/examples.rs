@@ -1,0 +1,116 @@
+//! The example of each command's help, run by a shell as a person would.
+
+use super::Server;
+use crate::process::{stdout, text, weft};
+use serde_json::json;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Makes what the example needs, and answers the execution it is about.
+type Prepare = fn(&Server) -> String;
+
+fn nothing(_: &Server) -> String {
+    String::new()
+}
+
+fn waiting(server: &Server) -> String {
+    server.submit(&["invoice.send", "--lane", "examples"])
+}
+
+fn active(server: &Server) -> String {
+    let id = waiting(server);
+    server.claim("examples");
+    id
+}
+
+fn completed(server: &Server) -> String {
+    let id = waiting(server);
+    server.complete("examples", json!({"sent": true}));
+    id
+}
+
+fn failed(server: &Server) -> String {
+    let id = waiting(server);
+    server.fail("examples", "421 try later");
+    id
+}
+
+fn held(server: &Server) -> String {
+    let id = waiting(server);
+    server.out(&["hold", &id]);
+    id
+}
+
+fn delayed(server: &Server) -> String {
+    server.submit(&["invoice.send", "--delay", "1h"])
+}
+
+fn worker(server: &Server) -> String {
+    let worker = json!({"worker": "mailer", "instance": "mailer-3@host", "boot_id": "1", "lanes": ["mail"]});
+    server.caller().ok("POST", "/v1/workers", Some(&worker));
+    String::new()
+}
+
+const EXAMPLES: &[(&str, Prepare)] = &[
+    ("submit", nothing),
+    ("get", waiting),
+    ("list", nothing),
+    ("count", nothing),
+    ("explain", waiting),
+    ("history", waiting),
+    ("result", completed),
+    ("wait", completed),
+    ("cancel", waiting),
+    ("replay", failed),
+    ("hold", waiting),
+    ("release", held),
+    ("revoke", active),
+    ("priority", waiting),
+    ("reschedule", delayed),
+    ("tag", waiting),
+    ("force-complete", waiting),
+    ("force-fail", waiting),
+    ("purge", completed),
+    ("top", nothing),
+    ("workers", worker),
+    ("drain", worker),
+    ("undrain", worker),
+    ("mark-dead", worker),
+    ("key create", nothing),
+    ("key list", nothing),
+    ("key get", nothing),
+    ("key change", nothing),
+    ("key rotate", nothing),
+    ("key revoke", nothing),
+    ("audit list", nothing),
+    ("completion", nothing),
+    ("openapi", nothing),
+];
+
+#[test]
+fn cli_4_the_help_of_each_command_of_a_server_begins_with_an_example_that_works() {
+    let server = Server::start();
+    let folder = Path::new(env!("CARGO_BIN_EXE_weft")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    for (name, prepare) in EXAMPLES {
+        let words: Vec<&str> = name.split(' ').chain(["--help"]).collect();
+        let help = stdout(&weft(&words));
+        let example =
+            help.lines().next().unwrap().strip_prefix("example: ").unwrap_or_else(|| panic!("{name}: {help}"));
+        assert!(example.starts_with(&format!("weft {name}")), "{example}");
+        let id = prepare(&server);
+        let line = match id.is_empty() {
+            true => example.to_owned(),
+            false => example.replace("3c9e01", &id[id.len() - 6..]),
+        };
+        let mut shell = Command::new("sh");
+        let output = shell
+            .args(["-c", &line])
+            .env("WEFT_URL", server.url())
+            .env("PATH", &path)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+    }
+}

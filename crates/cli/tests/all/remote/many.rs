@@ -1,0 +1,68 @@
+//! Verbs over many: they ask, and where nobody can be asked they refuse.
+
+use super::Server;
+
+#[test]
+fn cli_2_several_are_not_touched_without_a_yes() {
+    let server = Server::start();
+    let ids: Vec<String> = (0..3).map(|_| server.submit(&["a", "--lane", "mail"])).collect();
+    let told = server.fails(1, &["cancel", &ids[0], &ids[1]]);
+    assert!(told.starts_with("error[confirmation_required]: cancel 2 executions? "), "{told}");
+    assert!(told.contains("hint: `--yes`"), "{told}");
+    let told = server.fails(1, &["cancel", "--lane", "mail"]);
+    assert!(told.contains("cancel 3 executions?"), "{told}");
+    assert!(ids.iter().all(|id| server.state(id) == "waiting"));
+
+    let output = server.weft(&["cancel", &ids[0], &ids[1], "--yes"]);
+    assert_eq!(crate::process::stdout(&output), format!("{}  cancelled\n{}  cancelled\n", ids[0], ids[1]));
+    assert_eq!(crate::process::text(&output.stderr), "cancelled 2 executions\n");
+}
+
+#[test]
+fn a_filter_is_for_what_the_verb_can_be_meant_for() {
+    let server = Server::start();
+    let done = server.submit(&["a", "--lane", "mail"]);
+    server.complete("mail", 1.into());
+    let waiting = server.submit(&["a", "--lane", "mail"]);
+    let other = server.submit(&["a", "--lane", "web"]);
+    let one = server.weft(&["cancel", "--lane", "mail", "--quiet"]);
+    assert_eq!(
+        crate::process::stdout(&one),
+        format!("{waiting}\n"),
+        "one needs no question, and an ended one is not selected"
+    );
+    assert_eq!([&done, &waiting, &other].map(|id| server.state(id)), ["completed", "cancelled", "waiting"]);
+
+    let none = server.weft(&["release", "--all"]);
+    assert!(none.status.success() && crate::process::text(&none.stderr).contains("nothing to release"));
+}
+
+#[test]
+fn one_that_is_refused_does_not_keep_the_others_from_it() {
+    let server = Server::start();
+    let ended = server.submit(&["a", "--lane", "mail"]);
+    server.complete("mail", 1.into());
+    let waiting = server.submit(&["a"]);
+    let output = server.weft(&["force-fail", &ended, &waiting, "--yes", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["results"][0]["id"], ended.as_str());
+    assert_eq!(json["results"][0]["error"]["code"], "execution_terminal");
+    assert_eq!(json["results"][1]["ok"]["outcome"], "failed");
+    let told = crate::process::text(&output.stderr);
+    assert!(told.contains("failed 1 execution; 1 refused: 1 execution_terminal"), "{told}");
+}
+
+#[test]
+fn hundreds_are_purged_by_a_filter() {
+    let server = Server::start();
+    let lines = "{\"kind\": \"a\", \"lane\": \"mail\"}\n".repeat(300);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines).unwrap();
+    server.out(&["submit", "--batch", file.path().to_str().unwrap(), "--quiet"]);
+    server.out(&["cancel", "--lane", "mail", "--yes", "--quiet"]);
+    assert_eq!(server.out(&["count", "--state", "cancelled"]), "300\n");
+    let output = server.weft(&["purge", "--lane", "mail", "--yes"]);
+    assert_eq!(crate::process::text(&output.stderr), "purged 300 executions\n");
+    assert_eq!(crate::process::stdout(&output), "", "a filter is told by its number");
+}

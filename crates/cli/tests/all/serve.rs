@@ -1,0 +1,350 @@
+//! A server as it is run in production: its first key, what it refuses, and how it stops.
+
+use crate::http::Caller;
+use crate::process::{Running, command, text, weft};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use tempfile::TempDir;
+
+struct Server {
+    running: Running,
+    url: String,
+    /// The first key, if it was printed.
+    key: Option<String>,
+}
+
+impl Server {
+    /// Starts one on the folder's store and waits until it listens.
+    fn start(folder: &Path, args: &[&str]) -> Self {
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--log", "warn"], args].concat();
+        let mut serve = command(&all);
+        serve.current_dir(folder);
+        Self::started(Running::err_of(serve))
+    }
+
+    fn started(running: Running) -> Self {
+        let line = running.wait_for("where it listens", |line| line.contains(" serves http"));
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        let key = Mutex::new(None);
+        running.wait_for("how to get help", |line| {
+            if let Some(text) = line.strip_prefix("first key ") {
+                *key.lock().unwrap() = Some(text.to_owned());
+            }
+            line.starts_with("help ")
+        });
+        Self { running, url, key: key.into_inner().unwrap() }
+    }
+
+    fn caller(&self, key: &str) -> Caller {
+        Caller::new(&self.url, Some(key))
+    }
+
+    fn interrupt(self) -> Option<i32> {
+        self.running.signal("-INT");
+        self.running.exit_code()
+    }
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn api_25_the_first_start_prints_a_key_once_and_the_second_none() {
+    let folder = folder();
+    let first = Server::start(folder.path(), &[]);
+    let key = first.key.clone().expect("the first start prints a key");
+    let data = folder.path().join("weft-data");
+    assert_eq!(std::fs::read_to_string(data.join("bootstrap.key")).unwrap().trim(), key);
+    assert_eq!(mode(&data), 0o700);
+    for file in ["bootstrap.key", "master.key", "weft.db"] {
+        assert_eq!(mode(&data.join(file)), 0o600, "{file}");
+    }
+    let id = first.caller(&key).submit(&json!({"kind": "k"}));
+    assert_eq!(Caller::new(&first.url, None).call("GET", "/v1/executions", None).status, 401);
+    assert_eq!(first.caller("weft_00000000_x").call("GET", "/v1/executions", None).status, 401);
+    assert_eq!(first.interrupt(), Some(0));
+
+    let second = Server::start(folder.path(), &[]);
+    assert_eq!(second.key, None);
+    assert_eq!(second.caller(&key).get(&id)["kind"], "k");
+    assert_eq!(second.interrupt(), Some(0));
+
+    // Whoever has put the key away keeps it working.
+    std::fs::remove_file(data.join("bootstrap.key")).unwrap();
+    let third = Server::start(folder.path(), &[]);
+    assert_eq!(third.key, None);
+    assert!(!data.join("bootstrap.key").exists());
+    third.caller(&key).get(&id);
+    assert_eq!(third.interrupt(), Some(0));
+
+    std::fs::remove_file(data.join("master.key")).unwrap();
+    let output = command(&["serve", "--listen", "127.0.0.1:0"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("`weft-data/master.key` is gone"), "{}", text(&output.stderr));
+    assert!(!data.join("master.key").exists(), "no other key takes its place");
+}
+
+#[test]
+fn api_25_the_first_key_can_be_given() {
+    let folder = folder();
+    let made = Server::start(folder.path(), &[]);
+    let key = made.key.clone().unwrap();
+    assert_eq!(made.interrupt(), Some(0));
+
+    let other = tempfile::tempdir().unwrap();
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
+    serve.current_dir(other.path()).env("WEFT_BOOTSTRAP_KEY", &key);
+    let given = Server::started(Running::err_of(serve));
+    assert_eq!(given.key.as_deref(), Some("that of `WEFT_BOOTSTRAP_KEY`"), "it is not printed");
+    given.caller(&key).ok("GET", "/v1/keys", None);
+    assert!(!other.path().join("weft-data/bootstrap.key").exists());
+    assert_eq!(given.interrupt(), Some(0));
+}
+
+#[test]
+fn api_50_what_others_reach_needs_encryption_or_a_proxy() {
+    let output = weft(&["serve", "--listen", "0.0.0.0:0", "--store", "sqlite:none/weft.db"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(told.contains("`server.listen` is 0.0.0.0:0") && told.contains("server.behind_proxy = true"), "{told}");
+    assert!(!Path::new("none").exists());
+}
+
+#[test]
+fn cli_1_a_port_that_is_taken_is_told() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let address = server.url.strip_prefix("http://").unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let output = command(&["serve", "--listen", address]).current_dir(other.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains(&format!("cannot listen on {address}")), "{}", text(&output.stderr));
+}
+
+#[test]
+fn sec_15_a_folder_that_others_can_write_to_is_refused() {
+    let folder = folder();
+    let data = folder.path().join("weft-data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let output = command(&["serve", "--listen", "127.0.0.1:0"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("chmod go-w weft-data"), "{}", text(&output.stderr));
+}
+
+/// What callers were told by a server that went away under them.
+#[derive(Default)]
+struct Ledger {
+    /// Idempotency key to id.
+    submitted: BTreeMap<String, String>,
+    /// Id to result.
+    completed: BTreeMap<String, String>,
+}
+
+/// Submits and completes from several threads until the server is gone. `enough` is called once, when so many things
+/// have been acknowledged, while more are on their way.
+fn load(caller: &Caller, round: &str, acknowledged: usize, enough: impl FnOnce()) -> Ledger {
+    let ledger = Mutex::new(Ledger::default());
+    let (tell, told) = channel();
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (ledger, told_by) = (&ledger, tell.clone());
+            scope.spawn(move || {
+                for at in 0.. {
+                    let key = format!("{round}-{number}-{at}");
+                    let body = json!({"kind": "k", "idempotency_key": key});
+                    let Some(answer) = answered(caller, "/v1/executions", &body) else { return };
+                    ledger.lock().unwrap().submitted.insert(key, answer["id"].as_str().unwrap().to_owned());
+                    let _ = told_by.send(());
+                }
+            });
+            let told_by = tell.clone();
+            scope.spawn(move || {
+                let instance = format!("{round}-{number}");
+                while let Some((id, result)) = work(caller, &instance) {
+                    if let (Some(id), Some(result)) = (id, result) {
+                        ledger.lock().unwrap().completed.insert(id, result);
+                        let _ = told_by.send(());
+                    }
+                }
+            });
+        }
+        drop(tell);
+        assert_eq!(told.iter().take(acknowledged).count(), acknowledged, "the server went away by itself");
+        enough();
+    });
+    ledger.into_inner().unwrap()
+}
+
+/// Nothing once the server is gone or stops.
+fn answered(caller: &Caller, path: &str, body: &serde_json::Value) -> Option<serde_json::Value> {
+    let answer = caller.try_call("POST", path, Some(body)).ok()?;
+    let json = answer.json();
+    match answer.status {
+        200..300 => Some(json),
+        503 => None,
+        status => panic!("{path}: {status} {json}"),
+    }
+}
+
+/// An execution and the result it was completed with, if there was one and it was acknowledged.
+fn work(caller: &Caller, instance: &str) -> Option<(Option<String>, Option<String>)> {
+    let claim = json!({"worker": "w", "instance": instance, "wait_ms": 10_000, "lease_ms": 1_000});
+    let claimed = answered(caller, "/v1/work/claim", &claim)?;
+    let task = &claimed["executions"][0];
+    let Some(id) = task["execution"].as_str() else {
+        return if claimed["draining"] == true { None } else { Some((None, None)) };
+    };
+    let result = format!("{instance}-{}", task["lease"]["epoch"]);
+    let item = json!({"execution": id, "lease": task["lease"]["id"], "epoch": task["lease"]["epoch"],
+                      "result": {"text": result}});
+    let done = answered(caller, "/v1/work/complete", &json!({"items": [item]}))?;
+    let acknowledged = done["results"][0].get("error").is_none();
+    Some((Some(id.to_owned()), acknowledged.then_some(result)))
+}
+
+fn check(caller: &Caller, ledger: &Ledger) {
+    assert!(!ledger.submitted.is_empty() && !ledger.completed.is_empty());
+    for (key, id) in &ledger.submitted {
+        assert_eq!(caller.get(id)["kind"], "k", "{key}");
+        let again = caller.ok("POST", "/v1/executions", Some(&json!({"kind": "k", "idempotency_key": key})));
+        assert_eq!((again["id"].as_str(), &again["duplicate"]), (Some(id.as_str()), &json!(true)));
+    }
+    for (id, result) in &ledger.completed {
+        let execution = caller.ok("GET", &format!("/v1/executions/{id}?include=result"), None);
+        assert_eq!(execution["ended"]["outcome"], "success", "{execution}");
+        assert_eq!(execution["result"]["text"], json!(result), "{execution}");
+    }
+}
+
+#[test]
+fn api_54_ctrl_c_under_load_answers_what_came_in_and_loses_nothing() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let key = server.key.clone().unwrap();
+    let ledger = load(&server.caller(&key), "a", 120, || server.running.signal("-INT"));
+    assert_eq!(server.running.exit_code(), Some(0));
+    let server = Server::start(folder.path(), &[]);
+    check(&server.caller(&key), &ledger);
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn ops_30_nothing_acknowledged_over_http_is_lost_when_the_server_is_killed() {
+    let folder = folder();
+    let mut key = None;
+    let mut ledgers = Vec::new();
+    for round in ["a", "b"] {
+        let server = Server::start(folder.path(), &[]);
+        key = key.or(server.key.clone());
+        let caller = server.caller(key.as_deref().unwrap());
+        ledgers.push(load(&caller, round, 100, || server.running.signal("-KILL")));
+        assert_eq!(server.running.exit_code(), None);
+    }
+    let server = Server::start(folder.path(), &[]);
+    for ledger in &ledgers {
+        check(&server.caller(key.as_deref().unwrap()), ledger);
+    }
+}
+
+#[test]
+fn api_54_a_stop_lets_a_waiting_claim_go() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let caller = server.caller(server.key.as_deref().unwrap());
+    let claim = json!({"worker": "w", "instance": "i", "wait_ms": 60_000, "kinds": ["none"]});
+    let claimed = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| caller.ok("POST", "/v1/work/claim", Some(&claim)));
+        // It waits as soon as it is counted among those that do.
+        loop {
+            let metrics = caller.call("GET", "/metrics", None);
+            if text(&metrics.bytes).contains("weft_claims_waiting 1") {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        server.running.signal("-TERM");
+        waiting.join().unwrap()
+    });
+    assert_eq!((&claimed["draining"], &claimed["executions"]), (&json!(true), &json!([])));
+    assert_eq!(server.running.exit_code(), Some(0));
+}
+
+#[test]
+fn ops_4_a_hangup_reads_again_what_can_change_and_tells_what_cannot() {
+    let folder = folder();
+    let file = folder.path().join("weft.toml");
+    std::fs::write(&file, "[log]\nlevel = \"info\"\n").unwrap();
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0"]);
+    serve.current_dir(folder.path());
+    let server = Server::started(Running::err_of(serve));
+    std::fs::write(
+        &file,
+        "[log]\nlevel = \"warn\"\n[server]\ndrain = \"1s\"\ncors_origins = [\"https://a.example\"]\n",
+    )
+    .unwrap();
+    server.running.signal("-HUP");
+    let line = server.running.wait_for("what takes a restart", |line| line.contains("take a restart"));
+    assert!(line.contains("server.drain"), "{line}");
+    std::fs::write(&file, "[log]\nlevel = \"lod\"\n").unwrap();
+    server.running.signal("-HUP");
+    let line = server.running.wait_for("the mistake", |line| line.contains("everything stays as it was"));
+    assert!(line.contains("log.level"), "{line}");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn sec_7_a_server_leaves_no_core_dump() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.running.child.id())).unwrap();
+    let core = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    let bounds: Vec<&str> = core.split_whitespace().skip(4).take(2).collect();
+    assert_eq!(bounds, ["1", "1"], "{core}");
+}
+
+#[test]
+fn metrics_have_a_listener_of_their_own_that_asks_for_no_key() {
+    let folder = folder();
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log", "warn"]);
+    serve.current_dir(folder.path());
+    let running = Running::err_of(serve);
+    let line = running.wait_for("where metrics are", |line| line.starts_with("metrics "));
+    let url = line.split_whitespace().last().unwrap().strip_suffix("/metrics").unwrap().to_owned();
+    running.wait_for("how to get help", |line| line.starts_with("help "));
+    let caller = Caller::new(&url, None);
+    let metrics = caller.call("GET", "/metrics", None);
+    assert_eq!(metrics.status, 200);
+    assert!(text(&metrics.bytes).contains("weft_commits_total"));
+    assert_eq!(caller.call("GET", "/v1/executions", None).status, 404, "it serves nothing else");
+}
+
+#[test]
+fn api_51_a_server_with_a_certificate_speaks_tls() {
+    let folder = folder();
+    let made = weft_tls::testing::certificates(&["127.0.0.1"]).unwrap();
+    for (name, text) in [("ca.pem", &made.authority), ("cert.pem", &made.server), ("key.pem", &made.server_key)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let server = Server::start(folder.path(), &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connect = || weft_sdk::Client::connect(&server.url).key(server.key.as_deref().unwrap());
+        let client = connect().ca_file(folder.path().join("ca.pem")).build().await.unwrap();
+        let version = client.call::<weft_sdk::op::GetVersion>(weft_sdk::Args::default()).await.unwrap();
+        assert_eq!(version.version, env!("CARGO_PKG_VERSION"));
+        let refused = connect().timeout(std::time::Duration::from_secs(1)).check().build().await;
+        assert!(refused.is_err(), "an authority that nobody trusts vouches for nobody");
+    });
+    assert_eq!(server.interrupt(), Some(0));
+}

@@ -1,0 +1,227 @@
+//! Any program as a worker: its outcomes, what it says while it runs, and that nothing of it outlives the worker.
+
+use crate::dev::Dev;
+use crate::http::Caller;
+use crate::process::{PATIENCE, Running, command, text, weft};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use tempfile::TempDir;
+
+/// A server, and a worker for the kind `k`.
+struct Shop {
+    dev: Dev,
+    worker: Running,
+    caller: Caller,
+}
+
+impl Shop {
+    fn open(line: &str, args: &[&str]) -> Self {
+        Self::open_with(line, args, &[])
+    }
+
+    fn open_with(line: &str, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        let dev = Dev::in_memory();
+        let mut worker = command(&[&["worker", "--url", &dev.url, "--kind", "k", "--exec", line], args].concat());
+        worker.envs(variables.iter().copied());
+        let worker = Running::err_of(worker);
+        let caller = dev.caller();
+        Self { dev, worker, caller }
+    }
+
+    fn submit(&self, more: Value) -> String {
+        let mut body = json!({"kind": "k"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.caller.submit(&body)
+    }
+
+    /// How an execution of this ends.
+    fn run(&self, more: Value) -> Value {
+        self.caller.ended(&self.submit(more))
+    }
+}
+
+/// What a program writes, until nobody is left who could write any more.
+struct Fifo {
+    _folder: TempDir,
+    path: PathBuf,
+    lines: Receiver<String>,
+}
+
+impl Fifo {
+    fn make() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&path).stdin(Stdio::null()).status().unwrap().success());
+        let (tell, lines) = channel();
+        let opened = path.clone();
+        std::thread::spawn(move || {
+            let Ok(file) = File::open(opened) else { return };
+            for line in BufReader::new(file).lines().map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
+        });
+        Self { _folder: folder, path, lines }
+    }
+
+    /// A line of the shell that holds it open as descriptor 3 for as long as anything of the program runs.
+    fn held_by(&self, line: &str) -> String {
+        format!("exec 3>'{}'; {line}", self.path.display())
+    }
+
+    fn next(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("the program says something")
+    }
+
+    fn until_nobody_holds_it(&self) {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => panic!("something of the program still runs"),
+            }
+        }
+    }
+}
+
+#[test]
+fn cli_10_input_is_on_stdin_and_the_task_in_the_environment() {
+    let line = r#"printf '%s %s %s %s ' "$WEFT_KIND" "$WEFT_LANE" "$WEFT_ATTEMPT" "$WEFT_TAGS"; cat"#;
+    let shop = Shop::open(line, &[]);
+    let done = shop.run(json!({"input": {"text": "hello"}, "tags": {"a": "b"}}));
+    assert_eq!(done["ended"]["outcome"], "success", "{done}");
+    assert_eq!(done["result"]["text"], "k default 0 {\"a\":\"b\"} hello", "{done}");
+}
+
+#[test]
+fn sec_16_no_secret_of_the_worker_reaches_a_program() {
+    let secret = "weft_00000000_canary";
+    let shop = Shop::open_with("env", &[], &[("WEFT_KEY", secret), ("WEFT_MASTER_KEY", secret)]);
+    let done = shop.run(json!({}));
+    assert_eq!(done["ended"]["outcome"], "success", "{done}");
+    assert!(!done.to_string().contains("canary"), "{done}");
+}
+
+#[test]
+fn cli_12_an_exit_code_decides_what_becomes_of_the_execution() {
+    let shop = Shop::open(r#"code=$(cat); echo "about to say $code" >&2; exit "$code""#, &["--concurrency", "4"]);
+    let once = json!({"retry": {"max_retries": 1, "backoff": {"kind": "fixed", "delay_ms": 0}}});
+    for (code, attempts, outcome) in [("0", 1, "success"), ("65", 1, "failed"), ("75", 2, "failed"), ("3", 2, "failed")]
+    {
+        let done = shop.run(json!({"input": {"text": code}, "policy": once}));
+        assert_eq!(
+            (&done["ended"]["outcome"], &done["attempts"]),
+            (&json!(outcome), &json!(attempts)),
+            "{code}: {done}"
+        );
+        if outcome == "failed" {
+            assert_eq!(done["failure"]["category"], "exit", "{done}");
+            let message = done["failure"]["message"].as_str().unwrap();
+            assert_eq!(message, format!("exited with code {code}; stderr ended with\nabout to say {code}"));
+        }
+    }
+    shop.worker.wait_for("the program's stderr", |line| line.contains("about to say 3"));
+}
+
+#[test]
+fn cli_13_a_program_tells_about_its_work_on_the_control_pipe() {
+    let fifo = Fifo::make();
+    let line = r#"case $WEFT_ATTEMPT$(cat "$WEFT_CHECKPOINT_FILE" 2>/dev/null) in
+             0) echo '{"progress": {"percent": 40, "message": "rendering"}}' > "$WEFT_CONTROL"
+                echo '{"step": {"name": "paid", "value": {"id": 7}}}' > "$WEFT_CONTROL"
+                echo said > "$SAID"; read go < "$GO"
+                echo '{"delay_ms": 1, "checkpoint": {"page": 7}}' > "$WEFT_CONTROL"; exit 1 ;;
+             *) echo '{"fail": {"category": "smtp", "message": "550", "retry": "never"}}' > "$WEFT_CONTROL" ;;
+           esac"#;
+    let go = fifo.path.with_file_name("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let variables = [("GO", go.to_str().unwrap()), ("SAID", fifo.path.to_str().unwrap())];
+    let shop = Shop::open_with(line, &["--lease", "1s"], &variables);
+    let id = shop.submit(json!({}));
+    assert_eq!(fifo.next(), "said");
+    let told = std::time::Instant::now();
+    let shown = loop {
+        let execution = shop.caller.get(&id);
+        if execution["progress"]["percent"] == 40 && execution["steps"] == 1 {
+            break execution;
+        }
+        assert!(told.elapsed() < PATIENCE, "{execution}");
+        std::thread::yield_now();
+    };
+    assert_eq!(shown["progress"]["message"], "rendering");
+    std::fs::write(&go, "go\n").unwrap();
+    let done = shop.caller.ended(&id);
+    let failure = &done["failure"];
+    assert_eq!((&failure["category"], &failure["message"]), (&json!("smtp"), &json!("550")), "{done}");
+    assert_eq!(done["attempts"], 1, "a delay goes on with the same attempt");
+    let step = shop.caller.ok("GET", &format!("/v1/executions/{id}/steps/paid"), None);
+    assert_eq!(step["value"]["json"]["id"], 7, "{step}");
+}
+
+#[test]
+fn cli_14_a_cancel_is_a_sigterm_that_the_program_can_answer() {
+    let fifo = Fifo::make();
+    let shop = Shop::open(&fifo.held_by("trap 'echo told >&3; exit 0' TERM; echo up >&3; sleep 600 & wait"), &[]);
+    let id = shop.submit(json!({}));
+    assert_eq!(fifo.next(), "up");
+    shop.caller.ok("POST", &format!("/v1/executions/{id}/cancel"), Some(&json!({"reason": "no more"})));
+    assert_eq!(fifo.next(), "told");
+    fifo.until_nobody_holds_it();
+    assert_eq!(shop.caller.ended(&id)["ended"]["outcome"], "cancelled");
+}
+
+#[test]
+fn cli_14_a_program_that_does_not_end_is_killed_after_the_grace() {
+    let fifo = Fifo::make();
+    let line = fifo.held_by("trap '' TERM; echo up >&3; while :; do sleep 600; done");
+    let shop = Shop::open(&line, &["--grace", "100ms"]);
+    let id = shop.submit(json!({}));
+    assert_eq!(fifo.next(), "up");
+    shop.caller.ok("POST", &format!("/v1/executions/{id}/cancel"), Some(&json!({})));
+    fifo.until_nobody_holds_it();
+}
+
+#[test]
+fn cli_14_no_child_outlives_a_worker_that_is_killed() {
+    let fifo = Fifo::make();
+    // One child in a session of its own, which signals of the group do not reach.
+    let shop = Shop::open(&fifo.held_by("setsid sleep 600 & trap '' TERM; echo up >&3; sleep 600"), &[]);
+    shop.submit(json!({}));
+    assert_eq!(fifo.next(), "up");
+    let Shop { worker, dev, .. } = shop;
+    worker.kill();
+    fifo.until_nobody_holds_it();
+    drop(dev);
+}
+
+#[test]
+fn sdk_35_a_worker_that_is_interrupted_finishes_what_it_has() {
+    let fifo = Fifo::make();
+    let go = fifo.path.with_file_name("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let shop = Shop::open_with(&fifo.held_by(r#"echo up >&3; cat "$GO""#), &[], &[("GO", go.to_str().unwrap())]);
+    let id = shop.submit(json!({}));
+    assert_eq!(fifo.next(), "up");
+    shop.worker.signal("-INT");
+    shop.worker.wait_for("that it stops", |line| line.contains("stopping"));
+    std::fs::write(&go, "late").unwrap();
+    assert_eq!(shop.caller.ended(&id)["result"]["text"], "late");
+    assert_eq!(shop.worker.exit_code(), Some(0));
+}
+
+#[test]
+fn cli_1_a_worker_says_what_is_missing() {
+    for (args, wanted) in [
+        (vec!["worker", "--kind", "k"], "--exec"),
+        (vec!["worker", "--exec", "true"], "--kind"),
+        (vec!["worker", "--kind", "k", "--exec", "true", "--lease", "30"], "`30s`"),
+        (vec!["worker", "--kind", "k", "--exec", "true", "--max-result", "1M"], "`1MiB`"),
+    ] {
+        let output = weft(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(wanted), "{args:?}: {}", text(&output.stderr));
+    }
+}

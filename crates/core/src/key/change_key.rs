@@ -1,0 +1,39 @@
+//! Changing what an API key may do. Never its secret.
+
+use super::{check_expiry, check_reach, check_scopes, existing, names, put, put_names};
+use crate::command::ChangeKey;
+use crate::error::Rejection;
+use crate::reply::Reply;
+use crate::text::check_name;
+use crate::time::Time;
+use crate::tx::{Stop, Tx};
+
+pub fn validate(cmd: &ChangeKey, now: Time) -> Result<(), Rejection> {
+    cmd.name.as_ref().map_or(Ok(()), |name| check_name("name", name))?;
+    cmd.scopes.map_or(Ok(()), check_scopes)?;
+    cmd.namespaces.as_ref().map_or(Ok(()), check_reach)?;
+    check_expiry(cmd.expires_at, now)
+}
+
+/// What is not given stays as it is.
+pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
+    let mut key = existing(tx, cmd.id)?;
+    if let Some(name) = cmd.name.as_ref().filter(|name| **name != key.body.name) {
+        let mut names = names(tx)?;
+        if names.contains_key(name) {
+            return Err(Rejection::NameTaken.into());
+        }
+        names.remove(&key.body.name);
+        names.insert(name.clone(), cmd.id);
+        put_names(tx, names);
+        key.body.name = name.clone();
+    }
+    let body = &mut key.body;
+    body.scopes = cmd.scopes.unwrap_or(body.scopes);
+    body.namespaces = cmd.namespaces.clone().unwrap_or_else(|| body.namespaces.clone());
+    body.attributes.read_only = cmd.read_only.unwrap_or(body.attributes.read_only);
+    body.attributes.rate_class = cmd.rate_class.unwrap_or(body.attributes.rate_class);
+    body.expires_at = cmd.expires_at.or(body.expires_at);
+    put(tx, key.clone());
+    Ok(Reply::Key(Box::new(key)))
+}

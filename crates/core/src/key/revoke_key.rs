@@ -1,0 +1,15 @@
+//! Revoking an API key for good. It is gone, and its name is free.
+
+use super::{existing, key_of, names, put_names};
+use crate::command::RevokeKey;
+use crate::reply::Reply;
+use crate::tx::{Stop, Tx};
+
+pub fn revoke_key(tx: &mut Tx<'_>, cmd: &RevokeKey) -> Result<Reply, Stop> {
+    let key = existing(tx, cmd.id)?;
+    let mut names = names(tx)?;
+    names.remove(&key.body.name);
+    put_names(tx, names);
+    tx.delete(key_of(cmd.id));
+    Ok(Reply::KeyRevoked)
+}

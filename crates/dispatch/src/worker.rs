@@ -1,0 +1,291 @@
+//! The registry of workers.
+
+use crate::cursor::Bound;
+use crate::read::limit;
+use crate::rejection::problem;
+use crate::{Acting, Answer, execution_id, text, view};
+use weft_api::operation::{NoBody, NoQuery, Scope};
+use weft_api::page::PageQuery;
+use weft_api::worker as wire;
+use weft_api::{Args, Code, Page, Problem, Reply};
+use weft_core::Time;
+use weft_core::command::Fence;
+use weft_core::error::Rejection;
+use weft_core::limits::WORKER_TTL_MS_DEFAULT;
+use weft_core::record::worker::Drain;
+use weft_core::text::{Text, check_token};
+use weft_engine::worker::{Beat, Body, Heartbeat, HeldLease, Holding, Registration, State, WorkerFilter, WorkerTarget};
+
+type Plain<B> = Args<[String; 0], NoQuery, B>;
+type One<B> = Args<[String; 1], NoQuery, B>;
+
+impl Acting<'_> {
+    pub async fn register_worker(&self, args: Plain<wire::Register>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let body = args.body;
+        let registration = Registration {
+            worker: text(body.worker),
+            instance: text(body.instance),
+            boot_id: text(body.boot_id),
+            lanes: body.lanes.into_iter().map(text).collect(),
+            kinds: body.kinds.map(|kinds| kinds.into_iter().map(text).collect()),
+            capabilities: body.capabilities.into_iter().map(text).collect(),
+            capacity: body.capacity,
+            version: body.version.map(text),
+            host: body.host.map(text),
+            labels: body.labels.into_iter().map(|(key, value)| (text(key), text(value))).collect(),
+            ttl_ms: body.ttl_ms.unwrap_or(WORKER_TTL_MS_DEFAULT),
+            abandon: body.abandon.unwrap_or(true),
+        };
+        let registered = client.register(registration).await.map_err(problem)?;
+        Ok(Reply::RegisterWorker(wire::Registered {
+            session: registered.worker.session,
+            state: state(&registered.worker.state),
+            leases: registered.leases.iter().map(held_lease).collect(),
+            next_in_ms: registered.next_in_ms,
+        })
+        .into())
+    }
+
+    pub async fn heartbeat(&self, args: One<wire::Heartbeat>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let instance = instance(args.path)?;
+        let body = args.body;
+        let holding = body.holding.map(|held| held.iter().map(holding).collect()).transpose()?;
+        let heartbeat =
+            Heartbeat { instance, session: body.session, holding, renew_ms: body.renew_ms, free: body.free };
+        let reply = client.heartbeat(heartbeat).await.map_err(problem)?;
+        Ok(Reply::Heartbeat(beat(reply)).into())
+    }
+
+    pub async fn deregister_worker(
+        &self,
+        args: Args<[String; 1], wire::SessionQuery, NoBody>,
+    ) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let leases = client.deregister(instance(args.path)?, args.query.session).await.map_err(problem)?;
+        Ok(Reply::DeregisterWorker(wire::WorkerEnd { leases }).into())
+    }
+
+    pub async fn list_workers(&self, args: Args<[String; 0], wire::WorkersQuery, NoBody>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let mut query = args.query;
+        let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
+        let bound = Bound::new("list_workers", &client.principal().namespace, &query);
+        let filter = WorkerFilter {
+            worker: query.worker.map(text),
+            lane: query.lane.map(text),
+            kind: query.kind.map(text),
+            capability: query.capability.map(text),
+            state: query.state.map(|state| Text::from(word(state))),
+            limit: Some(limit),
+            cursor: cursor.map(|cursor| bound.open(&cursor)).transpose()?,
+            ..WorkerFilter::default()
+        };
+        let page = client.workers(filter).await.map_err(problem)?;
+        Ok(Reply::ListWorkers(Page {
+            items: page.workers.iter().map(worker).collect(),
+            next_cursor: page.next_cursor.map(|cursor| bound.seal(&cursor)),
+        })
+        .into())
+    }
+
+    pub async fn get_worker(&self, args: One<NoBody>) -> Result<Answer, Problem> {
+        let body = self.client()?.worker(instance(args.path)?).await.map_err(problem)?;
+        Ok(Reply::GetWorker(worker(&body)).into())
+    }
+
+    pub async fn list_leases(&self, args: Args<[String; 1], PageQuery, NoBody>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let bound = Bound::new("list_leases", &client.principal().namespace, &args.path[0]);
+        let limit = limit(args.query.limit)?;
+        let cursor = match &args.query.cursor {
+            Some(cursor) => Some(bound.open(cursor)?.parse().map_err(|_| problem(Rejection::InvalidCursor))?),
+            None => None,
+        };
+        let page = client.leases(instance(args.path)?, cursor, limit).await.map_err(problem)?;
+        Ok(Reply::ListLeases(Page {
+            items: page.leases.iter().map(held_lease).collect(),
+            next_cursor: page.next_cursor.map(|last| bound.seal(&last.to_string())),
+        })
+        .into())
+    }
+
+    pub async fn drain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let deadline_ms = args.body.deadline_ms;
+        let (target, reason) = target(args.body)?;
+        if !self.caller.has(Scope::Operate) && !matches!(target, WorkerTarget::Instance(_)) {
+            return Err(Problem::new(Code::Forbidden, "to drain more than one instance needs the scope `operate`")
+                .field("needs", vec!["operate"])
+                .hint("a worker may drain itself: give its `instance`"));
+        }
+        let told = client.drain(target, reason, deadline_ms).await.map_err(problem)?;
+        Ok(Reply::DrainWorkers(instances(told)).into())
+    }
+
+    pub async fn undrain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let (target, _) = target(args.body)?;
+        let told = client.undrain(target).await.map_err(problem)?;
+        Ok(Reply::UndrainWorkers(instances(told)).into())
+    }
+
+    pub async fn mark_worker_dead(&self, args: One<wire::MarkDead>) -> Result<Answer, Problem> {
+        let client = self.client()?;
+        let leases = client.mark_dead(instance(args.path)?, text(args.body.reason)).await.map_err(problem)?;
+        Ok(Reply::MarkWorkerDead(wire::WorkerEnd { leases }).into())
+    }
+}
+
+/// The instance that a path names.
+fn instance([instance]: [String; 1]) -> Result<Text, Problem> {
+    check_token("instance", &instance, weft_core::limits::WORKER_MAX).map_err(problem)?;
+    Ok(text(instance))
+}
+
+fn holding(held: &wire::Holding) -> Result<Holding, Problem> {
+    let lease = held
+        .lease
+        .parse()
+        .map_err(|_| problem(Rejection::InvalidId { expected: "l" }).field("got", held.lease.as_str()))?;
+    Ok(Holding { id: execution_id(&held.execution)?, fence: Fence { lease, epoch: held.epoch } })
+}
+
+/// Which workers are meant, and why. Exactly one field says which.
+fn target(body: wire::DrainTarget) -> Result<(WorkerTarget, Text), Problem> {
+    let label = match body.label {
+        Some(label) => {
+            let parts = label.split_once('=').map(|(key, value)| (Text::from(key), Text::from(value)));
+            Some(parts.ok_or_else(|| Problem::invalid("label", "is not of the form `key=value`"))?)
+        }
+        None => None,
+    };
+    let wishes = [
+        body.instance.map(|instance| WorkerTarget::Instance(text(instance))),
+        body.worker.map(|worker| WorkerTarget::Worker(text(worker))),
+        body.version.map(|version| WorkerTarget::Version(text(version))),
+        label.map(|(key, value)| WorkerTarget::Label(key, value)),
+    ];
+    let mut wishes = wishes.into_iter().flatten();
+    match (wishes.next(), wishes.next()) {
+        (Some(target), None) => Ok((target, text(body.reason))),
+        _ => Err(Problem::invalid("instance", "or `worker`, `version` or `label` must be given, and only one of them")),
+    }
+}
+
+fn instances(told: Vec<Text>) -> wire::DrainReply {
+    wire::DrainReply { instances: told.iter().map(|instance| instance.to_string()).collect() }
+}
+
+fn state(state: &State) -> wire::WorkerState {
+    match state {
+        State::Active => wire::WorkerState::Active,
+        State::Draining(_) => wire::WorkerState::Draining,
+        State::Drained(_) | State::Left { .. } => wire::WorkerState::Drained,
+        State::Dead { .. } => wire::WorkerState::Dead,
+    }
+}
+
+/// The word that the engine has for a state.
+fn word(state: wire::WorkerState) -> &'static str {
+    match state {
+        wire::WorkerState::Active => "active",
+        wire::WorkerState::Draining => "draining",
+        wire::WorkerState::Drained => "drained",
+        wire::WorkerState::Dead => "dead",
+    }
+}
+
+fn drain(drain: &Drain) -> wire::Drain {
+    wire::Drain {
+        reason: drain.reason.to_string(),
+        by: drain.by.to_string(),
+        since: drain.since.ms(),
+        deadline_at: drain.deadline_at.map(Time::ms),
+    }
+}
+
+fn beat(beat: Beat) -> wire::Beat {
+    let renewed = beat.renewed.into_iter();
+    let cancel = beat.cancel.into_iter();
+    wire::Beat {
+        state: state(&beat.state),
+        drain: beat.drain.as_ref().map(drain),
+        renewed: renewed
+            .map(|(id, expires_in_ms)| wire::RenewedLease { execution: id.to_string(), expires_in_ms })
+            .collect(),
+        lost: beat
+            .lost
+            .into_iter()
+            .map(|lost| wire::LostLease {
+                execution: lost.execution.to_string(),
+                epoch: lost.epoch,
+                cause: lost.cause.to_string(),
+            })
+            .collect(),
+        cancel: cancel
+            .map(|cancel| wire::CancelledLease {
+                execution: cancel.execution.to_string(),
+                epoch: cancel.epoch,
+                reason: cancel.reason.to_string(),
+                kill_in_ms: cancel.kill_in_ms,
+            })
+            .collect(),
+        unknown: beat.unknown.iter().map(held_lease).collect(),
+        next_in_ms: beat.next_in_ms,
+    }
+}
+
+fn held_lease(held: &HeldLease) -> wire::HeldLease {
+    wire::HeldLease {
+        execution: held.execution.to_string(),
+        kind: held.kind.to_string(),
+        lane: held.lane.to_string(),
+        lease: held.lease.to_string(),
+        epoch: held.epoch,
+        attempt: held.attempt,
+        acquired_at: held.acquired_at.ms(),
+        expires_at: held.expires_at.ms(),
+        progress: held.progress.as_ref().map(view::progress),
+    }
+}
+
+fn worker(body: &Body) -> wire::Worker {
+    wire::Worker {
+        namespace: body.namespace.to_string(),
+        instance: body.instance.to_string(),
+        worker: body.worker.to_string(),
+        session: body.session,
+        state: state(&body.state),
+        lanes: body.lanes.iter().map(|lane| lane.to_string()).collect(),
+        kinds: body.kinds.as_ref().map(|kinds| kinds.iter().map(|kind| kind.to_string()).collect()),
+        capabilities: body.capabilities.tokens().map(str::to_string).collect(),
+        capacity: body.capacity,
+        free: body.free,
+        version: body.version.as_ref().map(|version| version.to_string()),
+        host: body.host.as_ref().map(|host| host.to_string()),
+        labels: view::tags(&body.labels),
+        ttl_ms: body.ttl_ms,
+        registered_at: body.registered_at.ms(),
+        last_seen_at: body.last_seen_at.ms(),
+        drain: body.state.drain().map(drain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sd_54_a_drain_names_its_target_in_exactly_one_way() {
+        let none = wire::DrainTarget::default();
+        let one = wire::DrainTarget { label: Some("zone=a=b".into()), ..none.clone() };
+        let two = wire::DrainTarget { worker: Some("mailer".into()), ..one.clone() };
+        let wrong = wire::DrainTarget { label: Some("zone".into()), ..none.clone() };
+        assert_eq!(target(one).unwrap().0, WorkerTarget::Label("zone".into(), "a=b".into()));
+        for refused in [none, two, wrong] {
+            assert_eq!(target(refused).unwrap_err().code, Code::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Reads of the registry.
+
+use super::roster::{self, workers_of};
+use super::{Body, State, WorkerFilter, WorkerPage};
+use crate::engine::Shared;
+use crate::hub::Seen;
+use crate::reads::unavailable;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_core::command::Principal;
+use weft_core::error::Rejection;
+use weft_core::limits;
+use weft_core::record::Worker;
+use weft_core::schema::{IndexId, PartMask, Value};
+use weft_core::text::{Text, check_range, check_token};
+use weft_store::{Place, Range, Scan, Target};
+
+/// Records that one page, or one explanation, looks at.
+const LOOK_MAX: usize = 4_000;
+const PAGE: usize = 1_000;
+
+/// One worker process, whether it registered or only claims.
+pub(crate) async fn get(shared: &Shared, who: &Principal, instance: &Text) -> Result<Body, Rejection> {
+    if let Some(worker) = roster::read(shared, &who.namespace, instance).await? {
+        return Ok(worker.body);
+    }
+    let seen = shared.hub.worker(&who.namespace, instance, shared.now());
+    seen.map(|seen| only_claims(&who.namespace, instance, &seen)).ok_or(Rejection::WorkerNotFound)
+}
+
+/// One page by the names of the processes. Those that only claim are listed by the node that they claim from.
+pub(crate) async fn list(shared: &Shared, who: &Principal, filter: &WorkerFilter) -> Result<WorkerPage, Rejection> {
+    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    let mut cursor = filter.cursor.as_deref().map(Text::from);
+    if let Some(cursor) = &cursor {
+        check_token("cursor", cursor, limits::WORKER_MAX).map_err(|_| Rejection::InvalidCursor)?;
+    }
+    let claiming = shared.hub.workers(&who.namespace, shared.now());
+    let mut page = WorkerPage::default();
+    let mut looked = 0;
+    loop {
+        let (found, more) = walk(shared, &who.namespace, cursor.as_ref(), PAGE).await?;
+        looked += found.len();
+        let end = found.last().map(|worker| worker.body.instance.clone()).filter(|_| more);
+        let registered: BTreeSet<&Text> = found.iter().map(|worker| &worker.body.instance).collect();
+        let others = claiming.iter().filter(|(instance, _)| {
+            cursor.as_ref().is_none_or(|cursor| instance > cursor)
+                && end.as_ref().is_none_or(|end| instance <= end)
+                && !registered.contains(instance)
+        });
+        let others = others.map(|(instance, seen)| only_claims(&who.namespace, instance, seen));
+        let mut bodies: Vec<Body> = others.chain(found.iter().map(|worker| worker.body.clone())).collect();
+        bodies.sort_by(|one, other| one.instance.cmp(&other.instance));
+        for body in bodies.into_iter().filter(|body| matches(filter, body)) {
+            if page.workers.len() == limit {
+                page.next_cursor = page.workers.last().map(|last| last.instance.to_string());
+                return Ok(page);
+            }
+            page.workers.push(body);
+        }
+        match end {
+            None => return Ok(page),
+            Some(end) if looked >= LOOK_MAX => {
+                page.next_cursor = Some(end.to_string());
+                return Ok(page);
+            }
+            Some(end) => cursor = Some(end),
+        }
+    }
+}
+
+/// The worker processes of a namespace after one of them, and whether there are more.
+async fn walk(
+    shared: &Shared,
+    namespace: &Text,
+    after: Option<&Text>,
+    limit: usize,
+) -> Result<(Vec<Worker>, bool), Rejection> {
+    let prefix = vec![Value::text(namespace)];
+    let after = after.map(|instance| Place {
+        columns: vec![Value::text(namespace), Value::text(instance)],
+        // Beyond every key: a name is that of one process only.
+        key: Bytes::from_static(&[0xff; 32]),
+    });
+    let scan = Scan {
+        target: Target::Index(IndexId::Workers),
+        ranges: vec![Range { prefix, after, until: None }],
+        limit,
+        descending: false,
+        parts: Some(PartMask::ALL),
+    };
+    let page = shared.store.scan(None, scan).await.map_err(unavailable)?.pop().unwrap_or_default();
+    Ok((workers_of(&page).collect(), page.more))
+}
+
+fn matches(filter: &WorkerFilter, body: &Body) -> bool {
+    let is = |wanted: &Option<Text>, got: Option<&Text>| wanted.as_ref().is_none_or(|wanted| got == Some(wanted));
+    is(&filter.worker, Some(&body.worker))
+        && is(&filter.version, body.version.as_ref())
+        && filter.lane.as_ref().is_none_or(|lane| body.lanes.contains(lane))
+        && filter.kind.as_ref().is_none_or(|kind| body.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind)))
+        && filter.capability.as_ref().is_none_or(|token| body.capabilities.tokens().any(|other| other == &**token))
+        && filter.state.as_ref().is_none_or(|state| **state == *body.state.name())
+        && filter.label.as_ref().is_none_or(|(key, value)| body.labels.get(key) == Some(value))
+}
+
+/// A process that only claims, as far as its claims tell about it.
+pub(crate) fn only_claims(namespace: &Text, instance: &Text, seen: &Seen) -> Body {
+    Body {
+        namespace: namespace.clone(),
+        instance: instance.clone(),
+        worker: seen.worker.clone(),
+        boot_id: "".into(),
+        session: 0,
+        session_at: seen.at,
+        state: State::Active,
+        lanes: seen.lanes.clone(),
+        kinds: seen.kinds.as_ref().map(|kinds| kinds.to_vec()),
+        capabilities: seen.capabilities.clone(),
+        capacity: None,
+        free: None,
+        version: None,
+        host: None,
+        labels: BTreeMap::new(),
+        ttl_ms: limits::WORKER_TTL_MS_DEFAULT,
+        registered_at: seen.at,
+        last_seen_at: seen.at,
+        changed_at: seen.at,
+        owed: None,
+        look_at: None,
+    }
+}
+
+/// The processes that may take work of a namespace: those that claimed here lately, and those that are registered.
+pub(crate) async fn live(shared: &Shared, namespace: &Text) -> Result<Vec<(Text, Seen)>, Rejection> {
+    let now = shared.now();
+    let mut live: BTreeMap<Text, Seen> = shared.hub.workers(namespace, now).into_iter().collect();
+    let (mut after, mut looked) = (None, 0);
+    loop {
+        let (found, more) = walk(shared, namespace, after.as_ref(), PAGE).await?;
+        looked += found.len();
+        after = found.last().map(|worker| worker.body.instance.clone()).filter(|_| more && looked < LOOK_MAX);
+        for Worker { body, .. } in found {
+            if body.state != State::Active {
+                live.remove(&body.instance);
+            } else if !live.contains_key(&body.instance) && body.silent_at() > now {
+                let kinds = body.kinds.map(Into::into);
+                let (lanes, capabilities, worker) = (body.lanes, body.capabilities, body.worker);
+                live.insert(body.instance, Seen { worker, lanes, kinds, capabilities, at: body.last_seen_at });
+            }
+        }
+        if after.is_none() {
+            return Ok(live.into_iter().collect());
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What this node knows of worker processes, in memory: fed by their calls, by look-ups and by looks at the registry. A
+//! claim asks here. What is known may be some seconds old, and is bounded; no rule about a lease depends on it.
+
+use crate::engine::Shared;
+use crate::hub::{Hub, Notice};
+use crate::place;
+use futures_util::future;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::sync::watch;
+use weft_core::error::Rejection;
+use weft_core::record::worker::{Body, State};
+use weft_core::record::{Key, Record, Worker};
+use weft_core::schema::{Kind, PartMask};
+use weft_core::text::Text;
+use weft_core::{PartitionId, Time};
+use weft_store::{Page, Range, Scan, Target};
+
+/// Processes that are known at a time; others are looked up when they claim in the name of a session.
+const KNOWN_MAX: usize = 10_000;
+const PAGE: usize = 1_000;
+/// How old the view of a registry that others write to may be when a claim comes in. Nodes ring when it changes, so
+/// this bounds only what got lost.
+const REFRESH_MS: u64 = 5_000;
+
+#[derive(Default)]
+pub(crate) struct Roster {
+    state: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    known: BTreeMap<(Text, Text), Known>,
+    refreshed_at: Option<Time>,
+    refreshing: bool,
+}
+
+struct Known {
+    body: Body,
+    /// On the node's clock.
+    noted_at: Time,
+    /// The last call of it here, in store time; what is written lags behind.
+    seen_at: Time,
+    /// Rung when it may not claim as it did any more.
+    stir: watch::Sender<()>,
+}
+
+/// How a claim stands.
+pub(crate) enum Standing {
+    /// Nothing is known about its process.
+    Unknown,
+    /// More is known elsewhere: it names a session that is not known here.
+    LookUp,
+    Draining,
+    Free {
+        session: u64,
+        stirred: Stirred,
+        /// It is time to write that it was seen.
+        stale: bool,
+    },
+}
+
+/// Resolves when a waiting claim should look again whether it may wait.
+pub(crate) struct Stirred(Option<watch::Receiver<()>>);
+
+impl Stirred {
+    pub const NEVER: Stirred = Stirred(None);
+
+    pub async fn wait(&mut self) {
+        match &mut self.0 {
+            // The process is not known any more: that is a reason too.
+            Some(stirred) => drop(stirred.changed().await),
+            None => future::pending().await,
+        }
+    }
+}
+
+/// What claims ask about a process.
+#[derive(PartialEq, Eq, Clone, Copy)]
+enum Class {
+    Free,
+    Draining,
+    Marked,
+    Left,
+}
+
+fn class(state: &State) -> Class {
+    match state {
+        State::Active | State::Dead { marked: None, .. } => Class::Free,
+        State::Draining(_) | State::Drained(_) => Class::Draining,
+        State::Dead { marked: Some(_), .. } => Class::Marked,
+        State::Left { .. } => Class::Left,
+    }
+}
+
+impl Roster {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        // A panic elsewhere leaves only advice behind, which is good at any moment.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Judges a claim by what is known.
+    pub fn judge(
+        &self,
+        namespace: &Text,
+        instance: &Text,
+        session: Option<u64>,
+        now: Time,
+    ) -> Result<Standing, Rejection> {
+        let mut inside = self.lock();
+        if inside.known.is_empty() && session.is_none() {
+            return Ok(Standing::Unknown);
+        }
+        let Some(known) = inside.known.get_mut(&(namespace.clone(), instance.clone())) else {
+            return Ok(if session.is_some() { Standing::LookUp } else { Standing::Unknown });
+        };
+        let body = &known.body;
+        match session {
+            Some(session) if session > body.session => return Ok(Standing::LookUp),
+            Some(session) if session < body.session => {
+                return Err(Rejection::InstanceSuperseded { session: body.session });
+            }
+            _ => {}
+        }
+        match &body.state {
+            State::Left { .. } if session.is_some() => Err(Rejection::WorkerNotFound),
+            State::Left { .. } => Ok(Standing::Unknown),
+            State::Dead { at, marked: Some(reason), .. } => {
+                Err(Rejection::WorkerDead { at: *at, reason: reason.clone() })
+            }
+            State::Draining(_) | State::Drained(_) => Ok(Standing::Draining),
+            State::Active | State::Dead { marked: None, .. } => {
+                let stale = now.since(known.seen_at.max(body.last_seen_at)) >= body.seen_every_ms();
+                if stale {
+                    known.seen_at = now;
+                }
+                Ok(Standing::Free { session: body.session, stirred: Stirred(Some(known.stir.subscribe())), stale })
+            }
+        }
+    }
+
+    /// Takes what a commit, a look-up or a look at the registry has shown, unless something newer is known; tells the
+    /// process what it should know of it.
+    pub fn note(&self, hub: &Hub, body: &Body, clock: Time) {
+        let key = (body.namespace.clone(), body.instance.clone());
+        let mut inside = self.lock();
+        let full = inside.known.len() >= KNOWN_MAX;
+        let Some(known) = inside.known.get_mut(&key) else {
+            if full && class(&body.state) == Class::Free {
+                return;
+            }
+            let known =
+                Known { body: body.clone(), noted_at: clock, seen_at: Time::ZERO, stir: watch::Sender::new(()) };
+            inside.known.insert(key, known);
+            return;
+        };
+        known.noted_at = clock;
+        let (was, is) = (&known.body, body);
+        if (is.session, is.changed_at) < (was.session, was.changed_at) {
+            return;
+        }
+        let superseded = is.session > was.session;
+        let moved = superseded || class(&is.state) != class(&was.state);
+        let notice = match &is.state {
+            _ if superseded => Some(Notice::Superseded),
+            State::Draining(drain) if class(&was.state) == Class::Free => {
+                Some(Notice::Drain { reason: drain.reason.clone(), deadline_at: drain.deadline_at })
+            }
+            State::Active if class(&was.state) == Class::Draining => Some(Notice::Undrain),
+            _ => None,
+        };
+        known.body = body.clone();
+        if moved {
+            known.stir.send_replace(());
+        }
+        drop(inside);
+        match notice {
+            // A process that listens since its session began is not the one that was superseded.
+            Some(Notice::Superseded) => hub.supersede(&body.namespace, &body.instance, body.session_at),
+            Some(notice) => hub.notify(&body.namespace, &body.instance, notice),
+            None => {}
+        }
+    }
+
+    /// The record is gone.
+    pub fn forget(&self, namespace: &Text, instance: &Text) {
+        self.lock().known.remove(&(namespace.clone(), instance.clone()));
+    }
+
+    /// True if the registry is to be looked at now; then the caller does.
+    fn begin_refresh(&self, clock: Time) -> bool {
+        let mut inside = self.lock();
+        let fresh = inside.refreshed_at.is_some_and(|at| clock.since(at) < REFRESH_MS);
+        if fresh || inside.refreshing {
+            return false;
+        }
+        inside.refreshing = true;
+        true
+    }
+
+    fn end_refresh(&self, clock: Time) {
+        let mut inside = self.lock();
+        inside.refreshing = false;
+        inside.refreshed_at = Some(clock);
+    }
+
+    /// Forgets those of `gone` that were not heard of since `started`.
+    fn forget_missing(&self, started: Time, gone: impl Fn(&Text, &Text) -> bool) {
+        self.lock()
+            .known
+            .retain(|(namespace, instance), known| known.noted_at >= started || !gone(namespace, instance));
+    }
+}
+
+/// Looks at the registry in the background, if others write to it and it was not looked at for a while.
+pub(crate) fn keep_fresh(shared: &Arc<Shared>) {
+    let clock = shared.runtime.clock();
+    if shared.description.exclusive || !shared.roster.begin_refresh(clock) {
+        return;
+    }
+    let shared = shared.clone();
+    shared.clone().start(async move {
+        refresh(&shared, None).await;
+        shared.roster.end_refresh(shared.runtime.clock());
+    });
+}
+
+/// Another node has changed the registry of one partition.
+pub(crate) fn rung(shared: &Arc<Shared>, partition: PartitionId) {
+    let shared = shared.clone();
+    shared.clone().start(async move { refresh(&shared, Some(partition)).await });
+}
+
+/// Reads the registry of a partition, or all of it.
+pub(crate) async fn refresh(shared: &Shared, partition: Option<PartitionId>) {
+    let started = shared.runtime.clock();
+    let mut seen = std::collections::BTreeSet::new();
+    let mut after = None;
+    while seen.len() < KNOWN_MAX {
+        let scan = Scan {
+            target: Target::Records(Kind::Worker),
+            ranges: vec![Range { prefix: Vec::new(), after, until: None }],
+            limit: PAGE,
+            descending: false,
+            parts: Some(PartMask::ALL),
+        };
+        let page = match shared.store.scan(partition, scan).await {
+            Ok(mut pages) => pages.pop().unwrap_or_default(),
+            Err(error) => {
+                tracing::warn!(%error, "could not read the registry of workers");
+                return;
+            }
+        };
+        for worker in workers_of(&page) {
+            seen.insert(worker.key());
+            shared.roster.note(&shared.hub, &worker.body, shared.runtime.clock());
+        }
+        after = page.entries.into_iter().last().filter(|_| page.more).map(|last| last.place);
+        if after.is_none() {
+            shared.roster.forget_missing(started, |namespace, instance| {
+                let name = place::of_worker(shared, namespace, instance);
+                partition.is_none_or(|partition| partition == name.partition) && !seen.contains(&name.key())
+            });
+            return;
+        }
+    }
+}
+
+/// The processes on a page of the registry.
+pub(crate) fn workers_of(page: &Page) -> impl Iterator<Item = Worker> {
+    page.entries.iter().filter_map(|entry| {
+        let (key, found) = (entry.key()?, entry.found.as_ref()?);
+        match Record::decode(key, &found.parts, PartMask::ALL) {
+            Ok(Record::Worker(worker)) => Some(*worker),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(?key, %error, "the record of a worker does not decode");
+                None
+            }
+        }
+    })
+}
+
+/// The process as the store has it.
+pub(crate) async fn read(shared: &Shared, namespace: &Text, instance: &Text) -> Result<Option<Worker>, Rejection> {
+    let key = place::of_worker(shared, namespace, instance).key();
+    read_key(shared, key).await
+}
+
+pub(crate) async fn read_key(shared: &Shared, key: Key) -> Result<Option<Worker>, Rejection> {
+    match crate::reads::read_one(shared, key, PartMask::ALL).await? {
+        Some(Record::Worker(worker)) => Ok(Some(*worker)),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,221 @@
+//! Children of the execution that a handler runs. Submitting one again in a later attempt finds the first; waiting hands
+//! the execution back unless the wait is decided already.
+
+use super::ctx::Ctx;
+use super::failure::Failure;
+use super::step::read;
+use crate::client::ms;
+use crate::{Error, payload};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use weft_api::execution::{GetQuery, Outcome, Policy, Submit};
+use weft_api::work::{ChildOutcome, ChildrenOutcome, ChildrenRule, SpawnChildren, WaitChildrenItem, WaitingChildren};
+use weft_api::{Args, op};
+
+/// A child to be.
+#[must_use = "nothing is submitted before `submit`"]
+pub struct NewChild<'a> {
+    ctx: &'a Ctx,
+    submit: Submit,
+    wrong: Option<Error>,
+}
+
+/// A child that was submitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    id: String,
+}
+
+impl Child {
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Ctx {
+    /// A child of `kind` with `input` as JSON.
+    pub fn child<T: Serialize + ?Sized>(&self, kind: impl Into<String>, input: &T) -> NewChild<'_> {
+        let (input, wrong) = match payload::json(input) {
+            Ok(input) => (Some(input), None),
+            Err(error) => (None, Some(error)),
+        };
+        NewChild { ctx: self, submit: Submit { kind: kind.into(), input, ..Submit::default() }, wrong }
+    }
+
+    /// Waits until all of them have ended with success, or that has become impossible.
+    pub async fn wait_all(&self, children: &[Child]) -> Result<Children, Failure> {
+        self.wait(children, ChildrenRule::AllOf {}, None).await
+    }
+
+    /// Waits until one of them has ended with success, or that has become impossible.
+    pub async fn wait_any(&self, children: &[Child]) -> Result<Children, Failure> {
+        self.wait(children, ChildrenRule::AnyOf {}, None).await
+    }
+
+    /// Waits until `k` of them have ended with success, or that has become impossible.
+    pub async fn wait_quorum(&self, k: u32, children: &[Child]) -> Result<Children, Failure> {
+        self.wait(children, ChildrenRule::Quorum { k }, None).await
+    }
+
+    /// Waits for children by any rule, at most for `timeout`.
+    pub async fn wait(
+        &self,
+        children: &[Child],
+        rule: ChildrenRule,
+        timeout: Option<Duration>,
+    ) -> Result<Children, Failure> {
+        let (name, found) = self.remembered("weft.wait_children").await?;
+        if let Some(found) = found {
+            return Ok(Children(read(&found, &name)?));
+        }
+        let asked: BTreeSet<&str> = children.iter().map(Child::id).collect();
+        let decided = match &self.claimed().children {
+            Some(ended)
+                if ended.children.iter().map(|child| child.execution.as_str()).collect::<BTreeSet<_>>() == asked =>
+            {
+                ended.clone()
+            }
+            _ => {
+                let verdict = self.wait_decided(children, rule, timeout).await?;
+                self.outcomes(children, verdict).await?
+            }
+        };
+        // Outcomes that are too large to be a step are asked for again by a later attempt, which does no harm.
+        if let Ok(value) = payload::json(&decided) {
+            match self.record(&name, value).await {
+                Err(failure) if self.cancellation().is_some() => return Err(failure),
+                _ => {}
+            }
+        }
+        Ok(Children(decided))
+    }
+
+    /// The verdict if there is one; otherwise the execution is handed back.
+    async fn wait_decided(
+        &self,
+        children: &[Child],
+        rule: ChildrenRule,
+        timeout: Option<Duration>,
+    ) -> Result<String, Failure> {
+        let claimed = self.claimed();
+        let body = WaitChildrenItem {
+            execution: claimed.execution.clone(),
+            lease: Some(claimed.lease.id.clone()),
+            epoch: Some(claimed.lease.epoch),
+            children: Some(children.iter().map(|child| child.id.clone()).collect()),
+            rule: Some(rule),
+            timeout_ms: timeout.map(ms),
+            checkpoint: self.riders().checkpoint.take(),
+            request_id: None,
+        };
+        match self.fenced::<op::WaitChildren>(Args { body, ..Args::default() }).await? {
+            WaitingChildren::Decided { verdict } => Ok(verdict),
+            WaitingChildren::Waiting { .. } => Err(self.paused()),
+        }
+    }
+
+    async fn outcomes(&self, children: &[Child], verdict: String) -> Result<ChildrenOutcome, Failure> {
+        let mut ended = Vec::with_capacity(children.len());
+        for child in children {
+            let query = GetQuery { include: Some("result".to_string()), ..GetQuery::default() };
+            let args = Args { path: [child.id.clone()], query, ..Args::default() };
+            let execution = self.client().call::<op::GetExecution>(args).await?;
+            let outcome = execution.ended.map(|ended| ended.outcome);
+            ended.push(ChildOutcome { execution: execution.id, outcome, result: execution.result });
+        }
+        Ok(ChildrenOutcome { verdict, children: ended })
+    }
+}
+
+impl NewChild<'_> {
+    /// Tells children of one execution apart; by kind and order unless given.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.submit.idempotency_key = Some(key.into());
+        self
+    }
+
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
+        self.submit.lane = Some(lane.into());
+        self
+    }
+
+    pub fn priority(mut self, priority: u32) -> Self {
+        self.submit.priority = Some(priority);
+        self
+    }
+
+    pub fn tag(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.submit.tags.insert(key.into(), value.into());
+        self
+    }
+
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.submit.delay_ms = Some(ms(delay));
+        self
+    }
+
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.submit.policy = Some(policy);
+        self
+    }
+
+    pub async fn submit(mut self) -> Result<Child, Failure> {
+        if let Some(error) = self.wrong {
+            return Err(error.into());
+        }
+        if self.submit.idempotency_key.is_none() {
+            self.submit.idempotency_key = Some(self.ctx.child_key(&self.submit.kind));
+        }
+        if self.submit.trace.is_none() {
+            self.submit.trace = self.ctx.trace().map(str::to_string);
+        }
+        let claimed = self.ctx.claimed();
+        let body = SpawnChildren {
+            execution: claimed.execution.clone(),
+            lease: Some(claimed.lease.id.clone()),
+            epoch: Some(claimed.lease.epoch),
+            items: vec![self.submit],
+        };
+        let reply = self.ctx.fenced::<op::SpawnChildren>(Args { body, ..Args::default() }).await?;
+        match reply.results.into_iter().next().map(weft_api::Item::into_result) {
+            Some(Ok(submitted)) => Ok(Child { id: submitted.id }),
+            Some(Err(problem)) => Err(self.ctx.refused(problem.into())),
+            None => Err(Failure::retry("the server did not answer for the child")),
+        }
+    }
+}
+
+/// How children ended.
+#[derive(Clone, Debug)]
+pub struct Children(ChildrenOutcome);
+
+impl Children {
+    /// `met`, `impossible` or `timeout`.
+    pub fn verdict(&self) -> &str {
+        &self.0.verdict
+    }
+
+    pub fn outcome(&self, child: &Child) -> Option<Outcome> {
+        self.find(child)?.outcome
+    }
+
+    /// The result of a child that ended with success; a failure in its place if it did not.
+    pub fn result<T: DeserializeOwned>(&self, child: &Child) -> Result<T, Failure> {
+        match self.find(child) {
+            Some(ChildOutcome { outcome: Some(Outcome::Success), result, .. }) => {
+                Ok(payload::from_json(result.as_ref(), &format!("the result of the child `{}`", child.id))?)
+            }
+            Some(ChildOutcome { outcome: Some(outcome), .. }) => {
+                Err(Failure::retry(format!("the child `{}` has ended as `{}`", child.id, outcome.name()))
+                    .category("child"))
+            }
+            _ => Err(Failure::retry(format!("the child `{}` has not ended", child.id)).category("child")),
+        }
+    }
+
+    fn find(&self, child: &Child) -> Option<&ChildOutcome> {
+        self.0.children.iter().find(|ended| ended.execution == child.id)
+    }
+}

@@ -1,0 +1,178 @@
+//! Taking work: one waiting claim over all lanes, for as many tasks as there are permits.
+
+use super::held::{Held, Phase};
+use super::{Flight, Running, SHORT, is_fatal};
+use crate::Error;
+use crate::client::ms;
+use crate::worker::ctx::Ctx;
+use crate::worker::token::Cause;
+use std::time::Duration;
+use tokio::time::Instant;
+use weft_api::work::{Claim, Claimed, Notice, Task};
+use weft_api::{Args, Class, Code, op};
+
+/// Tasks of one claim.
+const CLAIM_MAX: usize = 256;
+/// Outcomes that wait to be sent, in handlers: with more, the server is the slower side and more work would only wait.
+const BACKLOG: usize = 8;
+
+#[derive(Default)]
+pub struct Claiming {
+    pub flight: Option<Flight<Claimed>>,
+    sent: Option<Instant>,
+    /// Of the claim in flight, or of the last one that was not answered: its leases are found again by it.
+    id: Option<String>,
+    failures: u32,
+    /// No claim before
+    pub after: Option<Instant>,
+}
+
+impl Running {
+    /// Tasks that can be taken: free permits, and some ahead while handlers are short.
+    fn room(&self) -> usize {
+        let ahead = match self.pace {
+            Some(pace) if pace < SHORT => self.settings.prefetch.unwrap_or(self.settings.concurrency),
+            _ => 0,
+        };
+        let waiting = self.settling.outbox.len() + self.settling.sent.len();
+        if waiting > self.settings.concurrency * BACKLOG {
+            return 0;
+        }
+        (self.settings.concurrency + ahead).saturating_sub(self.running + self.queue.len()).min(CLAIM_MAX)
+    }
+
+    pub fn claim(&mut self, now: Instant) {
+        if self.claiming.flight.is_some() || self.drain.is_some() || !self.registration.is_known() {
+            return;
+        }
+        if self.claiming.after.is_some_and(|after| after > now) {
+            return;
+        }
+        self.claiming.after = None;
+        let room = self.room();
+        // Few large claims are cheaper than many small ones, as long as no permit lies idle meanwhile.
+        let is_idle = self.running + self.queue.len() < self.settings.concurrency;
+        if room == 0 || (!is_idle && room * 4 < self.settings.concurrency) {
+            return;
+        }
+        self.send_claim(room, self.settings.claim_wait, now);
+    }
+
+    pub fn send_claim(&mut self, max: usize, wait: Duration, now: Instant) {
+        let id = self.claiming.id.get_or_insert_with(|| self.once.world().fresh()).clone();
+        let settings = &self.settings;
+        let body = Claim {
+            worker: settings.pool.clone(),
+            instance: self.instance.clone(),
+            session: self.registration.session,
+            lanes: settings.lanes.clone(),
+            lane_mode: settings.lane_mode,
+            kinds: settings.kinds.clone(),
+            capabilities: settings.capabilities.clone(),
+            max: Some(max as u32),
+            wait_ms: Some(ms(wait)),
+            lease_ms: Some(ms(settings.lease)),
+            request_id: Some(id),
+            ..Claim::default()
+        };
+        let client = self.once.clone();
+        self.claiming.sent = Some(now);
+        self.claiming.flight =
+            Some(Box::pin(async move { client.call::<op::Claim>(Args { body, ..Args::default() }).await }));
+    }
+
+    pub fn claimed(&mut self, reply: Result<Claimed, Error>) -> Result<(), Error> {
+        let now = Instant::now();
+        let sent = self.claiming.sent.take().unwrap_or(now);
+        match reply {
+            Ok(claimed) => {
+                let is_repeat = std::mem::take(&mut self.claiming.failures) > 0;
+                self.claiming.id = None;
+                self.control.succeeded();
+                if claimed.draining && claimed.executions.is_empty() {
+                    self.claiming.after = Some(now + self.back_off(3));
+                }
+                for task in claimed.executions {
+                    // Only a repeat can bring what is here already.
+                    if is_repeat && self.find(&task.execution, task.lease.epoch).is_some() {
+                        continue;
+                    }
+                    self.take(task, sent, now);
+                }
+                for notice in claimed.notices {
+                    self.noticed(notice)?;
+                }
+                Ok(())
+            }
+            Err(error) => self.claim_failed(error, now),
+        }
+    }
+
+    fn claim_failed(&mut self, error: Error, now: Instant) -> Result<(), Error> {
+        if self.drain.is_some() {
+            // It only looked for leases whose claim was given up; they run out by themselves.
+            return Ok(());
+        }
+        if matches!(error.code(), Some(Code::WorkerNotFound | Code::WorkerDead)) {
+            self.join_again();
+        } else if is_fatal(&error) || error.class() == Some(Class::Fix) {
+            return Err(error);
+        }
+        self.claiming.failures += 1;
+        tracing::warn!(%error, failures = self.claiming.failures, "could not claim");
+        self.control.failed(&error);
+        let pause = self.back_off(self.claiming.failures);
+        self.claiming.after = Some(now + pause.max(Duration::from_millis(error.retry_after_ms().unwrap_or(0))));
+        Ok(())
+    }
+
+    /// From 50 ms to 5 s, doubling with each failure in a row, half of it by chance.
+    pub fn back_off(&self, failures: u32) -> Duration {
+        let bound = 50_u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(5_000);
+        Duration::from_millis(bound / 2 + self.once.world().up_to(bound / 2))
+    }
+
+    fn take(&mut self, task: Task, sent: Instant, now: Instant) {
+        let timeout_at = task.timeout_left_ms.map(|ms| sent + Duration::from_millis(ms));
+        let lease = Duration::from_millis(task.lease.expires_in_ms);
+        let ctx = Ctx::new(self.client.clone(), self.states.clone(), task, sent);
+        let slot = self.next_slot;
+        self.next_slot += 1;
+        let held = Held { ctx, phase: Phase::Queued { since: now }, lost: false, kill_at: None, timeout_at };
+        self.look_at(held.next_check(super::STALE));
+        self.renew_by(sent + lease / 3);
+        self.held.insert(slot, held);
+        match self.drain {
+            Some(_) => self.hand_back(slot),
+            None => self.queue.push_back(slot),
+        }
+    }
+
+    pub fn noticed(&mut self, notice: Notice) -> Result<(), Error> {
+        match notice {
+            Notice::Cancelled { execution, epoch } => {
+                if let Some(slot) = self.find(&execution, epoch) {
+                    self.lost(slot, Cause::Cancel, "cancelled");
+                }
+            }
+            Notice::CancelRequested { execution, epoch, reason, kill_in_ms } => {
+                if let Some(slot) = self.find(&execution, epoch) {
+                    self.cancel_requested(slot, &reason, kill_in_ms);
+                }
+            }
+            Notice::LeaseLost { execution, epoch, cause } => {
+                if let Some(slot) = self.find(&execution, epoch) {
+                    self.lost(slot, Cause::LeaseLost, &cause);
+                }
+            }
+            Notice::Drain { reason, .. } => self.begin_drain(&reason),
+            Notice::Superseded => {
+                let problem =
+                    weft_api::Problem::new(Code::InstanceSuperseded, "another process took this instance name");
+                return Err(problem.into());
+            }
+            Notice::Undrain | Notice::NodeStopping => {}
+        }
+        Ok(())
+    }
+}

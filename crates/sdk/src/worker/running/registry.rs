@@ -1,0 +1,165 @@
+//! The worker's entry in the registry: made before the first claim, kept by heartbeats, removed at the end. A server
+//! without a registry is worked for all the same.
+
+use super::{Flight, Running, is_fatal};
+use crate::Error;
+use crate::worker::token::Cause;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use weft_api::work::LaneWish;
+use weft_api::worker::{Beat, Heartbeat, Holding, Register, Registered, SessionQuery};
+use weft_api::{Args, Class, Code, op};
+
+/// How long the end of a worker waits for its entry to be removed.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+pub struct Registration {
+    pub joining: Option<Flight<Registered>>,
+    pub beating: Option<Flight<Beat>>,
+    pub session: Option<u64>,
+    /// Settled, one way or the other
+    known: bool,
+    failures: u32,
+    /// The next try to join, or the next heartbeat
+    at: Option<Instant>,
+    boot_id: String,
+}
+
+impl Registration {
+    /// The server knows this worker, or has no registry.
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    pub fn wake_at(&self) -> Option<Instant> {
+        self.at
+    }
+}
+
+impl Running {
+    pub fn join_again(&mut self) {
+        self.registration.known = false;
+        self.registration.session = None;
+        self.registration.at = None;
+    }
+
+    pub fn register(&mut self, now: Instant) {
+        let registration = &mut self.registration;
+        let is_time = registration.at.is_none_or(|at| at <= now);
+        if registration.known || registration.joining.is_some() || !is_time || self.drain.is_some() {
+            return;
+        }
+        registration.at = None;
+        // Each time it joins it is another start, so that it never goes on with leases it does not know.
+        registration.boot_id = self.once.world().fresh();
+        let settings = &self.settings;
+        let body = Register {
+            worker: settings.pool.clone(),
+            instance: self.instance.clone(),
+            boot_id: registration.boot_id.clone(),
+            lanes: settings.lanes.iter().map(|LaneWish { lane, .. }| lane.clone()).collect(),
+            kinds: settings.kinds.clone(),
+            capabilities: settings.capabilities.clone(),
+            capacity: Some(settings.concurrency as u32),
+            version: settings.version.clone(),
+            host: Some(super::settings::host()),
+            labels: settings.labels.clone(),
+            ttl_ms: None,
+            abandon: None,
+        };
+        let client = self.once.clone();
+        registration.joining =
+            Some(Box::pin(async move { client.call::<op::RegisterWorker>(Args { body, ..Args::default() }).await }));
+    }
+
+    pub fn registered(&mut self, reply: Result<Registered, Error>) -> Result<(), Error> {
+        let now = Instant::now();
+        match reply {
+            Ok(registered) => {
+                self.registration.known = true;
+                self.registration.failures = 0;
+                self.registration.session = Some(registered.session);
+                self.registration.at = Some(now + Duration::from_millis(registered.next_in_ms.max(100)));
+            }
+            Err(error) if matches!(error.code(), Some(Code::NotReady | Code::RouteNotFound)) => {
+                self.registration.known = true;
+            }
+            Err(error) if is_fatal(&error) || error.class() == Some(Class::Fix) => return Err(error),
+            Err(error) => {
+                self.registration.failures += 1;
+                tracing::warn!(%error, failures = self.registration.failures, "could not register");
+                self.control.failed(&error);
+                self.registration.at = Some(now + self.back_off(self.registration.failures));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn beat(&mut self, now: Instant) {
+        let registration = &mut self.registration;
+        let is_time = registration.at.is_some_and(|at| at <= now);
+        let (Some(session), None, true) = (registration.session, &registration.beating, is_time) else { return };
+        registration.at = None;
+        let holding = self.held.values().filter(|held| !held.lost && !held.ctx.is_paused()).map(|held| {
+            let claimed = held.ctx.claimed();
+            Holding {
+                execution: claimed.execution.clone(),
+                lease: claimed.lease.id.clone(),
+                epoch: claimed.lease.epoch,
+            }
+        });
+        let free = self.settings.concurrency.saturating_sub(self.running);
+        let body = Heartbeat {
+            session: Some(session),
+            holding: Some(holding.collect()),
+            renew_ms: None,
+            free: Some(free as u32),
+        };
+        let (client, instance) = (self.once.clone(), self.instance.clone());
+        self.registration.beating = Some(Box::pin(async move {
+            client.call::<op::Heartbeat>(Args { path: [instance], body, ..Args::default() }).await
+        }));
+    }
+
+    pub fn beaten(&mut self, reply: Result<Beat, Error>) -> Result<(), Error> {
+        let now = Instant::now();
+        match reply {
+            Ok(beat) => {
+                self.registration.failures = 0;
+                self.registration.at = Some(now + Duration::from_millis(beat.next_in_ms.max(100)));
+                for lost in beat.lost {
+                    if let Some(slot) = self.find(&lost.execution, lost.epoch) {
+                        self.lost(slot, Cause::LeaseLost, &lost.cause);
+                    }
+                }
+                for cancel in beat.cancel {
+                    if let Some(slot) = self.find(&cancel.execution, cancel.epoch) {
+                        self.cancel_requested(slot, &cancel.reason, cancel.kill_in_ms);
+                    }
+                }
+                if let Some(drain) = beat.drain {
+                    self.begin_drain(&drain.reason);
+                }
+            }
+            Err(error) if matches!(error.code(), Some(Code::WorkerNotFound | Code::WorkerDead)) => self.join_again(),
+            Err(error) if is_fatal(&error) => return Err(error),
+            Err(error) => {
+                self.registration.failures += 1;
+                self.control.failed(&error);
+                self.registration.at = Some(now + self.back_off(self.registration.failures));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the server that this process ends. Best effort: an entry that stays runs out.
+    pub async fn deregister(&mut self) {
+        let Some(session) = self.registration.session else { return };
+        let (query, path) = (SessionQuery { session: Some(session) }, [self.instance.clone()]);
+        let goodbye = self.once.call::<op::DeregisterWorker>(Args { path, query, ..Args::default() });
+        if let Ok(Err(error)) = timeout(GOODBYE, goodbye).await {
+            tracing::debug!(%error, "could not deregister");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Sleeping. A short sleep is waited for under the lease; a longer one hands the execution back, and the handler begins
+//! again from the top when it is over.
+
+use super::ctx::Ctx;
+use super::failure::Failure;
+use super::step::read;
+use crate::client::ms;
+use crate::payload;
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime};
+use tokio::time::sleep;
+use weft_api::work::{DelayItem, NewStep};
+use weft_api::{Args, op};
+
+/// What is recorded of a sleep before it begins.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Slept {
+    /// It ends at this time, in milliseconds since 1970.
+    Until(u64),
+    /// Recorded in the commit that handed the execution back. Who sees this has been claimed again, so that it is over,
+    /// whatever the clocks of two workers say.
+    Delayed(u64),
+}
+
+impl Ctx {
+    /// Waits for `time`, over all attempts. Longer ones than half the lease answer a pause: let it out of the handler.
+    pub async fn sleep(&self, name: &str, time: Duration) -> Result<(), Failure> {
+        let (name, found) = self.remembered(name).await?;
+        let now = self.client().world().now_ms();
+        let left = match found {
+            None if time > self.lease() / 2 => return Err(self.sleep_away(name, time).await),
+            None => {
+                let until = Slept::Until(now.saturating_add(ms(time)));
+                self.record(&name, payload::json(&until)?).await?;
+                time
+            }
+            Some(found) => match read(&found, &name)? {
+                Slept::Delayed(_) => return Ok(()),
+                // The clock of another worker may be off, but nobody asked for more than `time`.
+                Slept::Until(until) => Duration::from_millis(until.saturating_sub(now)).min(time),
+            },
+        };
+        tokio::select! {
+            biased;
+            told = self.token().raised() => Err(Ctx::interrupted(&told)),
+            () = sleep(left) => Ok(()),
+        }
+    }
+
+    /// Waits until `time`, over all attempts.
+    pub async fn sleep_until(&self, name: &str, time: SystemTime) -> Result<(), Failure> {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.client().world().now_ms());
+        self.sleep(name, time.duration_since(now).unwrap_or_default()).await
+    }
+
+    async fn sleep_away(&self, name: String, time: Duration) -> Failure {
+        let value = match payload::json(&Slept::Delayed(ms(time))) {
+            Ok(value) => value,
+            Err(error) => return Failure::from(error),
+        };
+        let claimed = self.claimed();
+        let body = DelayItem {
+            execution: claimed.execution.clone(),
+            lease: Some(claimed.lease.id.clone()),
+            epoch: Some(claimed.lease.epoch),
+            delay_ms: Some(ms(time)),
+            checkpoint: self.riders().checkpoint.take(),
+            steps: vec![NewStep { name, value }],
+            ..DelayItem::default()
+        };
+        match self.fenced::<op::Delay>(Args { body, ..Args::default() }).await {
+            Ok(_) => self.paused(),
+            Err(failure) => failure,
+        }
+    }
+}

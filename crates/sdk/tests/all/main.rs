@@ -1,0 +1,7 @@
+mod both;
+mod children;
+mod handlers;
+mod leases;
+mod losses;
+mod remote;
+mod steps;

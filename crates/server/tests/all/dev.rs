@@ -1,0 +1,54 @@
+//! A server that asks for no keys answers its own machine only.
+
+use crate::kit::*;
+use http::Request;
+use serde_json::json;
+use weft_server::{App, ListenError, Listener, Options};
+
+#[tokio::test]
+async fn api_26_a_foreign_host_or_origin_is_refused() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    for (name, value, good) in [
+        ("host", "localhost:7700", true),
+        ("host", "[::1]:7700", true),
+        ("host", "evil.example", false),
+        ("host", "127.0.0.1.evil.example", false),
+        ("origin", "http://localhost:3000", true),
+        ("origin", "https://evil.example", false),
+        ("origin", "null", false),
+    ] {
+        for path in ["/v1/executions", "/docs", "/metrics", "/v1/openapi.json", "/v1/workers/a/notices?x=1"] {
+            let answer = http.send(Request::get(path).header(name, value), "").await;
+            assert_eq!(answer.status == 403, !good, "{name}: {value} {path} {answer:?}");
+        }
+    }
+    let submit = Request::post("/v1/executions").header("origin", "https://evil.example");
+    http.send(submit, json!({ "kind": "mail" }).to_string()).await.refused(403, "forbidden");
+    assert_eq!(http.get("/v1/executions/count").await.good()["total"], 0, "nothing was stored");
+}
+
+#[tokio::test]
+async fn api_26_a_server_without_keys_listens_on_this_machine_only() {
+    let app = App::new(engine().await, Options::dev());
+    let open = Listener::bind(&app, ([0, 0, 0, 0], 0).into(), None).await;
+    assert!(matches!(open, Err(ListenError::Open { .. })));
+}
+
+#[tokio::test]
+async fn api_23_without_a_header_the_default_namespace_is_meant() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    assert_eq!(http.get(&format!("/v1/executions/{id}")).await.good()["namespace"], "default");
+    let shop =
+        http.call_with("POST", "/v1/executions", &json!({ "kind": "mail" }), &[("weft-namespace", "shop")]).await;
+    let shop = shop.good()["id"].as_str().unwrap().to_string();
+    http.get(&format!("/v1/executions/{shop}")).await.refused(404, "execution_not_found");
+    let found = http.get(&format!("/v1/executions/{shop}?namespace=shop")).await.good();
+    assert_eq!(found["namespace"], "shop");
+    let names = http.get("/v1/namespaces").await.good();
+    assert_eq!(names["items"], json!([{ "name": "default" }, { "name": "shop" }]));
+    let both = http.call_with("GET", "/v1/executions?namespace=a", &json!(null), &[("weft-namespace", "b")]).await;
+    both.refused(400, "invalid_argument");
+}

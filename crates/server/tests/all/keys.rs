@@ -1,0 +1,157 @@
+//! Keys: who may call, how often, and in which namespace.
+
+use crate::kit::*;
+use http::Request;
+use serde_json::json;
+use weft_core::Time;
+use weft_core::command::Scopes;
+use weft_server::{Rate, RateClass};
+
+#[tokio::test]
+async fn api_22_every_bad_key_is_refused_with_the_same_text() {
+    let server = Server::keyed().await;
+    let good = server.key(Scopes::SUBMIT, &["shop"]);
+    let expired = server.key_with(Scopes::SUBMIT, &["shop"], |key| key.macs[0].1 = Some(Time::from_ms(1)));
+    let unknown = weft_dispatch::secret::KeyText::random().unwrap().reveal();
+    let mut http = server.http().await;
+    let mut answers = Vec::new();
+    let wrong = format!("{}{}", &good[..good.len() - 3], "xyz");
+    for value in [
+        None,
+        Some(format!("Bearer {unknown}")),
+        Some(format!("Bearer {expired}")),
+        Some(format!("Bearer {wrong}")),
+        Some("Bearer".to_string()),
+        Some(format!("Basic {good}")),
+    ] {
+        let mut request = Request::get("/v1/executions").header("x-request-id", "same");
+        if let Some(value) = value {
+            request = request.header("authorization", value);
+        }
+        let answer = http.send(request, "").await;
+        answer.refused(401, "unauthorized");
+        answers.push(answer.body);
+    }
+    assert!(answers.iter().all(|body| *body == answers[0]), "{answers:?}");
+    http.key = Some(good);
+    http.get("/v1/executions").await.good();
+}
+
+#[tokio::test]
+async fn api_24_a_revoked_key_is_refused_within_five_seconds() {
+    let server = Server::keyed().await;
+    let key = server.key(Scopes::SUBMIT, &["shop"]);
+    let mut http = server.http_as(&key).await;
+    http.get("/v1/executions").await.good();
+    server.remove_key(&key);
+    let began = std::time::Instant::now();
+    while http.get("/v1/executions").await.status != 401 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "it is still good");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn api_24_keys_are_made_narrowed_rotated_and_revoked_over_the_api() {
+    let (server, first) = Server::bootstrapped().await;
+    let mut admin = server.http_as(&first).await;
+    let new = json!({ "name": "shop", "scopes": ["submit"], "namespaces": ["shop"] });
+    let made = admin.post("/v1/keys", new).await;
+    assert_eq!(made.status, 201);
+    let made = made.json();
+    let (id, secret) = (made["key"]["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    let mut http = server.http_as(secret).await;
+    http.submit(json!({ "kind": "mail" })).await;
+    http.get("/v1/keys").await.refused(403, "forbidden");
+    let listed = admin.get("/v1/keys").await;
+    assert!(!String::from_utf8(listed.body.to_vec()).unwrap().contains(secret), "it is shown once");
+    let path = format!("/v1/keys/{id}");
+    admin.call("PATCH", &path, &json!({ "read_only": true })).await.good();
+    http.post("/v1/executions", json!({ "kind": "mail" })).await.refused(403, "forbidden");
+    let rotated = admin.post(&format!("{path}/rotate"), json!({ "overlap_ms": 0 })).await.good();
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    http.key = Some(rotated["secret"].as_str().unwrap().to_string());
+    http.get("/v1/executions").await.good();
+    admin.call("DELETE", &path, &json!(null)).await.good();
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    let audit = admin.get("/v1/audit").await.good();
+    let verbs: Vec<&str> =
+        audit["items"].as_array().unwrap().iter().filter_map(|entry| entry["verb"].as_str()).collect();
+    assert!(verbs.iter().any(|verb| verb.contains("revoke")), "{audit}");
+}
+
+#[tokio::test]
+async fn api_23_a_key_of_several_namespaces_names_one_to_create() {
+    let server = Server::keyed().await;
+    let key = server.key(Scopes::SUBMIT, &["bank", "shop"]);
+    let mut http = server.http_as(&key).await;
+    let mail = json!({ "kind": "mail" });
+    http.post("/v1/executions", mail.clone()).await.refused(400, "namespace_required");
+    let mut ids = Vec::new();
+    for namespace in ["shop", "bank", "shop"] {
+        let made = http.call_with("POST", "/v1/executions", &mail, &[("weft-namespace", namespace)]).await.good();
+        ids.push(made["id"].as_str().unwrap().to_string());
+    }
+    http.call_with("POST", "/v1/executions", &mail, &[("weft-namespace", "other")]).await.refused(403, "forbidden");
+    // Reads go across all of them, and an id tells where it is.
+    for id in &ids {
+        http.get(&format!("/v1/executions/{id}")).await.good();
+    }
+    let mut seen = Vec::new();
+    let mut path = "/v1/executions?limit=1".to_string();
+    loop {
+        let page = http.get(&path).await.good();
+        seen.extend(page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_string()));
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/v1/executions?limit=1&cursor={cursor}");
+    }
+    let sorted = |ids: &[String]| {
+        let mut ids = ids.to_vec();
+        ids.sort();
+        ids
+    };
+    assert_eq!(sorted(&seen), sorted(&ids));
+    let counts = http.get("/v1/executions/count?group_by=namespace").await.good();
+    assert_eq!(counts["total"], 3);
+    assert_eq!(counts["groups"], json!([{ "namespace": "bank", "count": 1 }, { "namespace": "shop", "count": 2 }]));
+}
+
+#[tokio::test]
+async fn api_30_a_key_that_calls_too_often_is_told_when_to_come_back() {
+    let slow = Rate { per_s: 1, burst: 3 };
+    let server = Server::keyed_with(engine().await, |options| options.rates.default = slow).await;
+    let key = server.key_with(Scopes::SUBMIT, &["shop"], |key| key.rate = RateClass::Default);
+    let other = server.key(Scopes::SUBMIT, &["shop"]);
+    let mut http = server.http_as(&key).await;
+    for _ in 0..3 {
+        http.get("/v1/executions").await.good();
+    }
+    let refused = http.get("/v1/executions").await;
+    let problem = refused.refused(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!((1..=1000).contains(&problem["retry_after_ms"].as_u64().unwrap()), "{problem}");
+    http.key = Some(other);
+    http.get("/v1/executions").await.good();
+}
+
+#[tokio::test]
+async fn sec_11_an_address_that_keeps_failing_is_refused_before_its_key_is_looked_at() {
+    let open = Rate { per_s: 1, burst: 2 };
+    let server = Server::keyed_with(engine().await, |options| options.rates.open = open).await;
+    let mut http = server.http().await;
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    http.get("/v1/executions").await.refused(401, "unauthorized");
+    let refused = http.get("/v1/executions").await;
+    refused.refused(429, "rate_limited");
+    assert!(refused.header("retry-after").is_some());
+    assert_eq!(http.get("/healthz").await.status, 200, "health needs no key");
+}
+
+#[tokio::test]
+async fn api_20_a_key_that_may_only_read_changes_nothing() {
+    let server = Server::keyed().await;
+    let key = server.key_with(Scopes::SUBMIT, &["shop"], |key| key.read_only = true);
+    let mut http = server.http_as(&key).await;
+    http.post("/v1/executions", json!({ "kind": "mail" })).await.refused(403, "forbidden");
+    assert_eq!(http.get("/v1/executions/count").await.good()["total"], 0);
+}

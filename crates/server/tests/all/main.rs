@@ -1,0 +1,18 @@
+//! The server over real sockets of this machine.
+
+mod cors;
+mod dev;
+mod drain;
+mod keys;
+mod kit;
+mod malformed;
+mod notices;
+mod overload;
+mod pages;
+mod payloads;
+mod protocols;
+mod repeats;
+mod revisions;
+mod routes;
+mod tls;
+mod waiting;

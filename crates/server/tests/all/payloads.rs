@@ -1,0 +1,90 @@
+//! Bytes come back as they went in, in every form.
+
+use crate::kit::*;
+use http::Request;
+use serde_json::json;
+
+#[tokio::test]
+async fn api_5_all_byte_values_go_through_json_and_raw_forms_and_back() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let all: Vec<u8> = (0..=255).collect();
+    let base64 = data_encoding::BASE64.encode(&all);
+    let as_json = http.submit(json!({ "kind": "a", "input": { "base64": base64, "type": "image/png" } })).await;
+    let raw = Request::post("/v1/executions?kind=a").header("content-type", "image/png");
+    let as_raw = http.send(raw, all.clone()).await.good()["id"].as_str().unwrap().to_string();
+    for id in [&as_json, &as_raw] {
+        let bytes = http.get(&format!("/v1/executions/{id}/input")).await;
+        assert_eq!((&bytes.body[..], bytes.header("content-type")), (&all[..], Some("image/png")));
+        let got = http.get(&format!("/v1/executions/{id}?include=input")).await.good();
+        assert_eq!(got["input"], json!({ "base64": base64, "type": "image/png" }));
+        let tag = bytes.header("etag").unwrap();
+        let again =
+            http.send(Request::get(format!("/v1/executions/{id}/input")).header("if-none-match", tag), "").await;
+        assert_eq!((again.status, again.body.len()), (304, 0));
+    }
+    // The result goes the other way round: one in the raw form, one in JSON.
+    let task = http.claim().await;
+    let lease = &task.0["lease"];
+    let path = format!(
+        "/v1/work/complete?execution={}&lease={}&epoch={}",
+        task.execution(),
+        lease["id"].as_str().unwrap(),
+        lease["epoch"]
+    );
+    let done = http.send(Request::post(path).header("content-type", "application/x-thing"), all.clone()).await;
+    assert_eq!(done.good()["outcome"], "success");
+    let result = http.get(&format!("/v1/executions/{}/result", task.execution())).await;
+    assert_eq!((&result.body[..], result.header("content-type")), (&all[..], Some("application/x-thing")));
+    let task = http.claim().await;
+    let item = task.held(json!({ "result": { "base64": base64 } }));
+    let done = http.post("/v1/work/complete", json!({ "items": [item] })).await.good();
+    assert_eq!(done["results"][0]["ok"]["outcome"], "success");
+    let result = http.get(&format!("/v1/executions/{}/result", task.execution())).await;
+    assert_eq!(&result.body[..], &all[..]);
+}
+
+#[tokio::test]
+async fn api_5_a_number_keeps_every_digit_and_an_object_its_spaces() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let value = r#"{"b" : 1.0000000000000000001,"a":[ ]}"#;
+    let body = format!(r#"{{"kind":"a","input":{{"json":{value}}}}}"#);
+    let made = http.send(Request::post("/v1/executions").header("content-type", "application/json"), body).await;
+    let id = made.good()["id"].as_str().unwrap().to_string();
+    assert_eq!(&http.get(&format!("/v1/executions/{id}/input")).await.body[..], value.as_bytes());
+    let got = http.get(&format!("/v1/executions/{id}?include=input")).await;
+    assert!(String::from_utf8(got.body.to_vec()).unwrap().contains(value));
+}
+
+#[tokio::test]
+async fn api_6_nothing_and_nothing_in_it_are_not_the_same() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let absent = http.submit(json!({ "kind": "a" })).await;
+    let empty = http.submit(json!({ "kind": "a", "input": { "base64": "" } })).await;
+    assert_eq!(http.get(&format!("/v1/executions/{absent}/input")).await.status, 204);
+    let empty = http.get(&format!("/v1/executions/{empty}/input")).await;
+    assert_eq!((empty.status, empty.body.len()), (200, 0));
+}
+
+#[tokio::test]
+async fn api_7_packed_bodies_are_taken_and_large_replies_packed_for_those_who_can_read_them() {
+    use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+    use std::io::{Read, Write};
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let text: String = (0..20_000).map(|n| format!("{n} ")).collect();
+    let body = json!({ "kind": "a", "input": { "text": text } }).to_string();
+    let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+    packer.write_all(body.as_bytes()).unwrap();
+    let submit = Request::post("/v1/executions").header("content-encoding", "gzip");
+    let id = http.send(submit, packer.finish().unwrap()).await.good()["id"].as_str().unwrap().to_string();
+    let get = Request::get(format!("/v1/executions/{id}/input")).header("accept-encoding", "br, gzip");
+    let packed = http.send(get, "").await;
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    let mut unpacked = String::new();
+    GzDecoder::new(&packed.body[..]).read_to_string(&mut unpacked).unwrap();
+    assert_eq!(unpacked, text);
+    assert_eq!(http.get(&format!("/v1/executions/{id}/input")).await.header("content-encoding"), None);
+}
