@@ -9,7 +9,7 @@ use weft_core::Time;
 use weft_core::record::execution::PublicState;
 use weft_core::text::Text;
 use weft_engine::telemetry::{Activity, Failure, LaneRates, Latency, Window};
-use weft_engine::{Depth, Depths, Running};
+use weft_engine::{Depth, Depths, Manned, Running};
 
 /// Active executions that are named.
 const SLOWEST_MAX: usize = 20;
@@ -20,14 +20,13 @@ impl Acting<'_> {
         let (now, started_at) = (self.engine.now(), self.engine.started_at());
         let depths = client.depths().await.map_err(problem)?;
         let Activity { windows, lanes, failures } = client.activity();
-        let asking = client.worker_lanes();
         let stats = wire::Stats {
             at: now.ms(),
             node: self.engine.node().to_string(),
             uptime_ms: now.since(started_at),
             windows: windows.iter().map(window).collect(),
-            lanes: lane_stats(&depths, &lanes, &asking, now),
-            workers: wire::WorkerCounts { active: asking.len() as u32, ..wire::WorkerCounts::default() },
+            lanes: lane_stats(&depths, &lanes, now),
+            workers: worker_counts(&depths.workers),
             slowest: depths.running.iter().take(SLOWEST_MAX).map(|one| running(one, now)).collect(),
             errors: failures.iter().map(failure).collect(),
         };
@@ -36,13 +35,8 @@ impl Acting<'_> {
 }
 
 /// Every lane that has work, had some in the last minute, or is asked for.
-fn lane_stats(
-    depths: &Depths,
-    rates: &BTreeMap<Text, LaneRates>,
-    asking: &[(Text, Vec<Text>)],
-    now: Time,
-) -> Vec<wire::LaneStats> {
-    let asked = asking.iter().flat_map(|(_, lanes)| lanes);
+fn lane_stats(depths: &Depths, rates: &BTreeMap<Text, LaneRates>, now: Time) -> Vec<wire::LaneStats> {
+    let asked = active(&depths.workers).flat_map(|worker| &worker.lanes);
     let names: std::collections::BTreeSet<&Text> = depths.lanes.keys().chain(rates.keys()).chain(asked).collect();
     let stats = names.into_iter().map(|name| {
         let depth = depths.lanes.get(name).cloned().unwrap_or_default();
@@ -63,10 +57,23 @@ fn lane_stats(
             submitted_per_s: rates.submitted_per_s,
             completed_per_s: rates.completed_per_s,
             failed_per_s: rates.failed_per_s,
-            workers: asking.iter().filter(|(_, lanes)| lanes.contains(name)).count() as u32,
+            workers: active(&depths.workers).filter(|worker| worker.lanes.contains(name)).count() as u32,
         }
     });
     stats.collect()
+}
+
+fn active(workers: &[Manned]) -> impl Iterator<Item = &Manned> {
+    workers.iter().filter(|worker| worker.state == "active")
+}
+
+fn worker_counts(workers: &[Manned]) -> wire::WorkerCounts {
+    let in_state = |states: &[&str]| workers.iter().filter(|worker| states.contains(&worker.state)).count() as u32;
+    wire::WorkerCounts {
+        active: in_state(&["active"]),
+        draining: in_state(&["draining", "drained"]),
+        dead: in_state(&["dead"]),
+    }
 }
 
 fn oldest_ms(depth: &Depth, now: Time) -> Option<u64> {

@@ -14,9 +14,7 @@ use weft_core::error::Rejection;
 use weft_core::limits::WORKER_TTL_MS_DEFAULT;
 use weft_core::record::worker::Drain;
 use weft_core::text::{Text, check_token};
-use weft_engine::worker::{
-    Beat, Body, Heartbeat, HeldLease, Holding, Registration, State, WorkerFilter, WorkerTarget,
-};
+use weft_engine::worker::{Beat, Body, Heartbeat, HeldLease, Holding, Registration, State, WorkerFilter, WorkerTarget};
 
 type Plain<B> = Args<[String; 0], NoQuery, B>;
 type One<B> = Args<[String; 1], NoQuery, B>;
@@ -69,10 +67,7 @@ impl Acting<'_> {
         Ok(Reply::DeregisterWorker(wire::WorkerEnd { leases }).into())
     }
 
-    pub async fn list_workers(
-        &self,
-        args: Args<[String; 0], wire::WorkersQuery, NoBody>,
-    ) -> Result<Answer, Problem> {
+    pub async fn list_workers(&self, args: Args<[String; 0], wire::WorkersQuery, NoBody>) -> Result<Answer, Problem> {
         let client = self.client()?;
         let mut query = args.query;
         let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);

@@ -4,11 +4,14 @@
 use crate::engine::Shared;
 use crate::reads;
 use crate::telemetry::lanes::{LANES_MAX, OTHER};
+use crate::worker::{self, WorkerFilter};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_core::command::{Principal, Scopes};
 use weft_core::error::Rejection;
+use weft_core::limits::LIST_LIMIT_MAX;
 use weft_core::record::execution::{Execution, PublicState, State};
 use weft_core::record::{Key, Record};
 use weft_core::schema::{IndexId, Kind, PartMask, Timer, Value, execution as schema};
@@ -25,6 +28,8 @@ pub const WAITING_MAX: usize = 2_000;
 /// Active executions that are looked at, of all namespaces together: those whose leases run out first.
 pub const ACTIVE_MAX: usize = 2_000;
 const PARKED_MAX: usize = 1_000;
+/// Worker processes that are counted per namespace.
+const WORKERS_MAX: usize = 2_000;
 /// Namespaces that the gauges cover.
 const NAMESPACES_MAX: usize = 64;
 /// Heads of queues that are read to learn how long they have waited.
@@ -74,6 +79,16 @@ pub struct Depths {
     pub lanes: BTreeMap<Text, Depth>,
     /// The longest running first.
     pub running: Vec<Running>,
+    /// The worker processes, by their names.
+    pub workers: Vec<Manned>,
+}
+
+/// A worker process as far as the depth of lanes is concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manned {
+    /// As the registry names it.
+    pub state: &'static str,
+    pub lanes: Vec<Text>,
 }
 
 /// Answers that are still fresh. The lock is held during a walk, so that there is one at a time.
@@ -95,7 +110,9 @@ pub async fn depths(shared: &Shared, namespace: &Text) -> Result<Arc<Depths>, Re
         return Ok(depths.clone());
     }
     let active = active(shared, &mut kept, clock).await.map_err(reads::unavailable)?;
-    let depths = Arc::new(survey(shared, namespace, &active).await.map_err(reads::unavailable)?);
+    let mut depths = survey(shared, namespace, &active).await.map_err(reads::unavailable)?;
+    depths.workers = workers(shared, namespace).await?;
+    let depths = Arc::new(depths);
     if kept.namespaces.len() >= KEPT_MAX {
         kept.namespaces.retain(|_, (at, _)| clock.since(*at) < FRESH_MS);
     }
@@ -127,8 +144,13 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     let mut oldest: BTreeMap<Text, Time> = BTreeMap::new();
     // The names that the counters have, and as many more as the bound leaves room for.
     let mut names = shared.telemetry.lane_names();
+    let mut manned: BTreeMap<&'static str, u64> = BTreeMap::new();
     for namespace in reads::namespaces(shared, None, NAMESPACES_MAX).await? {
-        for (lane, depth) in &depths(shared, &namespace).await?.lanes {
+        let depths = depths(shared, &namespace).await?;
+        for worker in &depths.workers {
+            *manned.entry(worker.state).or_default() += 1;
+        }
+        for (lane, depth) in &depths.lanes {
             if names.len() < LANES_MAX {
                 names.insert(lane.clone());
             }
@@ -148,6 +170,7 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     gauges.executions = executions;
     gauges.oldest_ms = oldest.into_iter().map(|(lane, since)| (lane, now.since(since))).collect();
     gauges.parked = parked;
+    gauges.workers = manned;
     Ok(())
 }
 
@@ -272,6 +295,22 @@ fn running_of(execution: &Execution) -> Option<Running> {
         attempt: execution.hot.open.as_ref().map_or(0, |open| open.index),
         since: lease.acquired_at,
     })
+}
+
+/// The worker processes of a namespace, those that only claim from this node among them.
+async fn workers(shared: &Shared, namespace: &Text) -> Result<Vec<Manned>, Rejection> {
+    let who = Principal::new(namespace.clone(), "engine", Scopes::ENGINE);
+    let mut manned = Vec::new();
+    let mut filter = WorkerFilter { limit: Some(LIST_LIMIT_MAX), ..WorkerFilter::default() };
+    while manned.len() < WORKERS_MAX {
+        let page = worker::list(shared, &who, &filter).await?;
+        manned.extend(page.workers.into_iter().map(|body| Manned { state: body.state.name(), lanes: body.lanes }));
+        filter.cursor = page.next_cursor;
+        if filter.cursor.is_none() {
+            break;
+        }
+    }
+    Ok(manned)
 }
 
 /// How many dead letters there are, by scanner.

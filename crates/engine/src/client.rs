@@ -655,12 +655,6 @@ impl Client {
         census::depths(&self.shared, &self.principal.namespace).await
     }
 
-    /// The lanes that each worker process of the namespace asked for, of those that asked lately.
-    pub fn worker_lanes(&self) -> Vec<(Text, Vec<Text>)> {
-        let live = self.shared.hub.workers(&self.principal.namespace, self.shared.now());
-        live.into_iter().map(|(instance, seen)| (instance, seen.lanes)).collect()
-    }
-
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
         crate::explain::explain(&self.shared, &self.principal, id).await

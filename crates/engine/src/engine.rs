@@ -1,5 +1,6 @@
 //! Opening, running and closing an engine on this node.
 
+use crate::census::{self, Census};
 use crate::client::{Client, Urgency};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -10,7 +11,6 @@ use crate::membership::{Membership, Seen};
 use crate::partition::{Heads, Input, Partition, Surroundings};
 use crate::reads;
 use crate::registry::{self, Beat};
-use crate::census::{self, Census};
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;

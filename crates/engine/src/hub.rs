@@ -251,11 +251,6 @@ impl Hub {
         std::array::from_fn(|number| (Notice::KINDS[number], sent[number]))
     }
 
-    /// How many workers claimed lately, of whatever namespace.
-    pub fn live_workers(&self, now: Time) -> usize {
-        self.lock().workers.values().filter(|seen| now.since(seen.at) < WORKER_TTL_MS).count()
-    }
-
     /// Workers of a namespace that claimed lately, by instance.
     pub fn workers(&self, namespace: &str, now: Time) -> Vec<(Text, Seen)> {
         let state = self.lock();

@@ -29,8 +29,8 @@
 
 mod audit;
 mod bulk;
-pub mod client;
 mod census;
+pub mod client;
 mod clock;
 pub mod config;
 mod driver;
@@ -56,7 +56,7 @@ pub mod worker;
 
 pub use audit::{AuditCheck, AuditFilter, AuditPage, BrokenEntry};
 pub use bulk::{BulkRequest, BulkState, BulkView};
-pub use census::{Depth, Depths, Running};
+pub use census::{Depth, Depths, Manned, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};

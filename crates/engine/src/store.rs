@@ -31,12 +31,7 @@ pub struct Counted<S> {
 }
 
 impl<S: Store> Counted<S> {
-    pub fn new(
-        store: Arc<S>,
-        counters: Arc<Counters>,
-        telemetry: Arc<Telemetry>,
-        runtime: Arc<dyn Runtime>,
-    ) -> Self {
+    pub fn new(store: Arc<S>, counters: Arc<Counters>, telemetry: Arc<Telemetry>, runtime: Arc<dyn Runtime>) -> Self {
         Self { store, counters, telemetry, runtime }
     }
 

@@ -44,10 +44,16 @@ pub async fn around(
         match check_head(&request) {
             Err(problem) => Err(problem),
             // A panic is a fault of ours; it ends this request and nothing else.
-            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone())).catch_unwind().await.unwrap_or_else(|_| {
-                tracing::error!(request_id = id, route, "a request ended in a panic");
-                Err(Problem::new(Code::Internal, "the request could not be answered because of a fault of the server"))
-            }),
+            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone()))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| {
+                    tracing::error!(request_id = id, route, "a request ended in a panic");
+                    Err(Problem::new(
+                        Code::Internal,
+                        "the request could not be answered because of a fault of the server",
+                    ))
+                }),
         }
     };
     let mut response =

@@ -38,7 +38,8 @@ fn ops_1_check_tells_every_mistake_with_what_was_meant_and_exits_with_2() {
 #[test]
 fn ops_1_an_unknown_variable_and_an_unknown_flag_stop_the_start_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
-    let output = command(&["serve", "--check"]).current_dir(folder.path()).env(concat!("WEFT_", "LISTN"), "x").output().unwrap();
+    let output =
+        command(&["serve", "--check"]).current_dir(folder.path()).env(concat!("WEFT_", "LISTN"), "x").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("LISTN` is no variable of Weft: did you mean `WEFT_LISTEN`?"));
 

@@ -48,7 +48,8 @@ async fn api_stats_show_one_namespace_and_nothing_of_another() {
 async fn api_depths_are_kept_for_two_seconds() {
     let dispatch = open().await;
     let shop = of("shop");
-    let waiting = async || ask(&dispatch, &shop, "get_stats", Value::Null, None).await.unwrap()["lanes"][0]["waiting"].clone();
+    let waiting =
+        async || ask(&dispatch, &shop, "get_stats", Value::Null, None).await.unwrap()["lanes"][0]["waiting"].clone();
     let submit = async || ask(&dispatch, &shop, "submit_execution", json!({ "kind": "send" }), None).await.unwrap();
     submit().await;
     assert_eq!(waiting().await, 1);

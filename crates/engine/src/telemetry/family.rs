@@ -72,7 +72,8 @@ impl Readings {
 
 impl From<&Histogram> for Reading {
     fn from(histogram: &Histogram) -> Self {
-        let bounds = (0..histogram::BUCKETS).map(|bucket| histogram::bound_us(bucket) as f64 / 1e6).chain([f64::MAX]);
+        let bounds =
+            (0..histogram::BUCKETS).map(|bucket| histogram::bound_us(bucket) as f64 / 1e6).chain([f64::INFINITY]);
         let buckets = bounds.zip(histogram.buckets().iter().copied()).collect();
         Reading::Spread { buckets, sum: histogram.sum_us() as f64 / 1e6 }
     }
@@ -81,7 +82,7 @@ impl From<&Histogram> for Reading {
 impl From<&histogram::Sizes> for Reading {
     fn from(sizes: &histogram::Sizes) -> Self {
         let (buckets, sum) = sizes.read();
-        let bounds = (0..histogram::SIZES).map(|bucket| (1u64 << bucket) as f64).chain([f64::MAX]);
+        let bounds = (0..histogram::SIZES).map(|bucket| (1u64 << bucket) as f64).chain([f64::INFINITY]);
         Reading::Spread { buckets: bounds.zip(buckets).collect(), sum: sum as f64 }
     }
 }
@@ -120,7 +121,7 @@ families! {
         RENEWALS Counter "weft_renewals_total" ["result"] "Leases that were to be renewed"
         HANDOFFS Counter "weft_handoffs_total" [] "Executions that were leased by the commit that submitted them"
         NOTICES Counter "weft_notices_total" ["kind"] "Notices to workers about leases they hold"
-        WORKERS Gauge "weft_workers" ["state"] "Worker processes that asked this node for work in the last minute"
+        WORKERS Gauge "weft_workers" ["state"] "Worker processes as the registry has them, and those that only claim from this node"
     }
     "Engine": {
         COMMITS Counter "weft_commits_total" ["result"] "Commits by what became of them"

@@ -119,7 +119,11 @@ pub struct StoreMeter {
 
 impl StoreMeter {
     pub fn answered(&self, ok: bool, us: u64) {
-        if ok { self.ok.add(1) } else { self.error.add(1) }
+        if ok {
+            self.ok.add(1)
+        } else {
+            self.error.add(1)
+        }
         self.seconds.add_us(us);
     }
 }
@@ -209,4 +213,5 @@ pub struct Gauges {
     pub executions: BTreeMap<(Text, PublicState), u64>,
     pub oldest_ms: BTreeMap<Text, u64>,
     pub parked: BTreeMap<Text, u64>,
+    pub workers: BTreeMap<&'static str, u64>,
 }

@@ -84,7 +84,9 @@ fn claims(shared: &Shared, all: &mut Vec<Readings>) {
     }
     all.push(notices);
     let mut workers = Readings::new(&WORKERS);
-    workers.add(&["active"], Reading::Level(shared.hub.live_workers(shared.now()) as f64));
+    for (state, count) in &telemetry.gauges().workers {
+        workers.add(&[state], Reading::Level(*count as f64));
+    }
     all.push(workers);
 }
 

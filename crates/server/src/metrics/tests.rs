@@ -71,11 +71,12 @@ async fn ops_10_the_exposition_is_the_table_and_every_line_parses() {
         let keys: BTreeSet<&str> = labels.iter().map(|(key, _)| *key).collect();
         assert_eq!(keys, expected, "{line}");
     }
-    let types: BTreeSet<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("# TYPE "))
-        .map(|line| line.to_string())
-        .collect();
+    let endless = |name: &str| text.contains(&format!("{name}_bucket{{le=\"+Inf\""));
+    for family in FAMILIES.iter().filter(|family| family.kind == FamilyKind::Histogram && told.contains(family.name)) {
+        assert!(endless(family.name), "`{}` has no bucket without a bound", family.name);
+    }
+    let types: BTreeSet<String> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| line.to_string()).collect();
     let expected: BTreeSet<String> =
         FAMILIES.iter().map(|family| format!("{} {}", table::stem(family), family.kind.name())).collect();
     assert_eq!(types, expected);
@@ -84,7 +85,7 @@ async fn ops_10_the_exposition_is_the_table_and_every_line_parses() {
     }
     // Without samples are only those that need something out of the ordinary, or a walk over the store that is under way.
     let silent: Vec<&str> = FAMILIES.iter().map(|family| family.name).filter(|name| !told.contains(name)).collect();
-    assert_eq!(silent, ["weft_leases_lost_total", "weft_executions", "weft_queue_oldest_seconds"]);
+    assert_eq!(silent, ["weft_leases_lost_total", "weft_executions", "weft_queue_oldest_seconds", "weft_workers"]);
 }
 
 #[tokio::test]
