@@ -71,7 +71,8 @@ async fn main() -> Result<()> {
     let worker = Worker::new(weft.clone()).pool("packers").concurrency(8).handle("order.pack", pack);
 
     let app = Router::new().route("/orders", post(take)).route("/orders/{id}", get(show)).with_state(weft);
-    let socket = tokio::net::TcpListener::bind(&address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let socket =
+        tokio::net::TcpListener::bind(&address).await.with_context(|| format!("cannot listen on {address}"))?;
     writeln!(std::io::stdout(), "orders are taken on http://{}", socket.local_addr()?)?;
     let stop = || async { drop(tokio::signal::ctrl_c().await) };
     let server = axum::serve(socket, app).with_graceful_shutdown(stop()).into_future();

@@ -28,11 +28,7 @@ struct Receipt {
     attempt: u32,
 }
 
-async fn charge(
-    ctx: Ctx,
-    Json(order): Json<Order>,
-    State(bank): State<Arc<Bank>>,
-) -> Result<Json<Receipt>, Failure> {
+async fn charge(ctx: Ctx, Json(order): Json<Order>, State(bank): State<Arc<Bank>>) -> Result<Json<Receipt>, Failure> {
     if order.cents == 0 {
         return Err(Failure::permanent("there is nothing to charge").category("order"));
     }

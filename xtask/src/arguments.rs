@@ -20,13 +20,15 @@ Commands:
   soak sim [--seeds N]         `weft sim` in release; N is 10000 unless told
   soak crash [--rounds N]      nodes and servers that are killed, stopped and cut off; N is 20 unless told
   soak failover [--rounds N]   primaries of a Valkey Cluster that die or fall asleep, with counts of what was lost
+  soak fuzz [--examples N]     requests of each operation made from the OpenAPI document; N is 500 unless told
   help                         this page
 
 Exit codes: 0 done, 1 something was found or failed, 2 misused.";
 
 const SEEDS: u64 = 10_000;
 const ROUNDS: u64 = 20;
-const SOAKS: &[&str] = &["sim", "crash", "failover"];
+const EXAMPLES: u64 = 500;
+const SOAKS: &[&str] = &["sim", "crash", "failover", "fuzz"];
 const COMMANDS: &[&str] = &["tidy", "test", "soak", "help"];
 
 /// What was asked for.
@@ -44,6 +46,7 @@ pub enum Soak {
     Sim { seeds: u64 },
     Crash { rounds: u64 },
     Failover { rounds: u64 },
+    Fuzz { examples: u64 },
 }
 
 /// Reads the words, all of them: a word that means nothing is refused with the nearest one that does. The error is the
@@ -90,6 +93,7 @@ fn soak(words: &[&str]) -> Result<Command, String> {
         ["sim", rest @ ..] => Soak::Sim { seeds: count(rest, "sim", "--seeds", SEEDS)? },
         ["crash", rest @ ..] => Soak::Crash { rounds: count(rest, "crash", "--rounds", ROUNDS)? },
         ["failover", rest @ ..] => Soak::Failover { rounds: count(rest, "failover", "--rounds", ROUNDS)? },
+        ["fuzz", rest @ ..] => Soak::Fuzz { examples: count(rest, "fuzz", "--examples", EXAMPLES)? },
         [other, ..] => return Err(unknown("thing to soak", other, SOAKS)),
     };
     Ok(Command::Soak(soak))
@@ -137,6 +141,7 @@ mod tests {
         assert_eq!(parsed("soak sim --seeds 50000"), Ok(Command::Soak(Soak::Sim { seeds: 50_000 })));
         assert_eq!(parsed("soak crash"), Ok(Command::Soak(Soak::Crash { rounds: ROUNDS })));
         assert_eq!(parsed("soak failover --rounds 3"), Ok(Command::Soak(Soak::Failover { rounds: 3 })));
+        assert_eq!(parsed("soak fuzz --examples 9"), Ok(Command::Soak(Soak::Fuzz { examples: 9 })));
         assert_eq!(parsed("test --help"), Ok(Command::Help));
     }
 

@@ -8,6 +8,7 @@ pub fn soak(soak: &Soak) -> Result<bool> {
     match soak {
         Soak::Sim { seeds } => sim(*seeds),
         Soak::Crash { rounds } => faults("crash", &["faults::nodes", "faults::servers"], *rounds),
+        Soak::Fuzz { examples } => fuzz(*examples),
         Soak::Failover { rounds } => faults("failover", &["faults::cluster"], *rounds),
     }
 }
@@ -17,6 +18,20 @@ fn sim(seeds: u64) -> Result<bool> {
     let line = Line::cargo("run --release --locked --package weft -- sim --seeds").word(seeds.to_string());
     println!("== soak sim: {line}");
     line.run().map(|()| true)
+}
+
+/// The fuzzer with many requests of each operation.
+fn fuzz(examples: u64) -> Result<bool> {
+    let report = root().join("target/soak-fuzz.txt");
+    let variables = [("WEFT_FUZZ_EXAMPLES", examples.to_string()), ("WEFT_FUZZ_REPORT", report.display().to_string())];
+    let line = Line::cargo("test --locked --package weft --test all -- fuzz")
+        .with(&variables.map(|(name, value)| (name.to_owned(), value)));
+    println!("== soak fuzz: {line}");
+    let done = line.run();
+    if let Ok(told) = std::fs::read_to_string(&report) {
+        print!("{told}");
+    }
+    done.map(|()| true)
 }
 
 /// The fault tests on real processes, one after the other, each with servers of its own.

@@ -18,6 +18,10 @@ pub fn document(version: &str) -> Value {
         paths.entry(path).or_default().insert("get".to_string(), get);
     }
     schema_of::<Problem>(&mut schemas);
+    // Named only inside of pages, batches and parameters.
+    schema_of::<crate::key::AuditEntry>(&mut schemas);
+    schema_of::<crate::work::Settle>(&mut schemas);
+    schema_of::<crate::execution::Order>(&mut schemas);
     json!({
         "openapi": "3.1.0",
         "info": {

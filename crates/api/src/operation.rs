@@ -322,9 +322,15 @@ pub fn schema_of<T: ToSchema>(schemas: &mut Schemas) -> Value {
     let mut found = Vec::new();
     T::schemas(&mut found);
     schemas.extend(found);
-    let name = T::name().to_string();
+    let name = name_of::<T>();
     schemas.insert(name.clone(), T::schema());
     serde_json::json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+/// The name of a type in the document: `Page<Execution>` is `Page_Execution`, so that pages of different things differ.
+fn name_of<T>() -> String {
+    let parts = std::any::type_name::<T>().split(['<', '>', ',']).filter(|part| !part.trim().is_empty());
+    parts.map(|part| part.rsplit("::").next().unwrap_or(part)).collect::<Vec<_>>().join("_")
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub struct Batch<T> {
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Results<T> {
+    #[schema(inline)]
     pub results: Vec<Item<T>>,
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
 use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, Type};
 
 /// Why a call was refused, as `application/problem+json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -48,7 +49,7 @@ pub enum Class {
 macro_rules! codes {
     ($($name:ident $text:literal $status:literal $class:ident $title:literal,)+) => {
         /// The stable name of a refusal.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
             $(#[serde(rename = $text)] $name,)+
         }
@@ -123,6 +124,15 @@ codes! {
     Draining "draining" 503 Later "the node is stopping",
     NotReady "not_ready" 503 Later "the node is not ready",
 }
+
+impl utoipa::PartialSchema for Code {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let names = Code::ALL.iter().map(|code| code.name());
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).into()
+    }
+}
+
+impl ToSchema for Code {}
 
 impl Code {
     pub fn from_name(name: &str) -> Option<Code> {

@@ -204,5 +204,7 @@ fn append(tx: &mut Tx<'_>, partition: PartitionId, act: Act) -> Result<(), Stop>
 }
 
 fn cut(text: &str) -> Text {
-    text[..text.floor_char_boundary(AUDIT_TEXT_MAX)].into()
+    let fits = |end: &usize| text.is_char_boundary(*end);
+    let end = (0..=text.len().min(AUDIT_TEXT_MAX)).rev().find(fits).unwrap_or(0);
+    text[..end].into()
 }

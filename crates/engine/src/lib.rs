@@ -30,6 +30,7 @@
 mod audit;
 mod bulk;
 mod census;
+mod claim;
 pub mod client;
 mod clock;
 pub mod config;

@@ -105,6 +105,31 @@ const EXCEPTIONS: &[Exception] = &[
         word: "time::sleep",
         why: "tokio's clock is paused: time is virtual",
     },
+    Exception {
+        file: "crates/sdk/tests/all/children.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
+        file: "crates/sdk/tests/all/leases.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
+        file: "crates/sdk/tests/all/losses.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
+        file: "crates/sdk/tests/all/steps.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
+        file: "crates/server/tests/all/kit.rs",
+        word: "time::sleep",
+        why: "a store that takes its time is what is tested",
+    },
 ];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -79,6 +79,7 @@ const DOUBLED: &[(&str, &str)] = &[
     ("embedded-io", "postcard names both for features that are off: in the lock file, never compiled"),
     ("fallible-iterator", "tokio-postgres is on 0.2, rusqlite is on 0.3; a trait and its adapters, small twice"),
     ("getrandom", "ring is on 0.2, everything else on 0.4; a system call"),
+    ("lru", "ratatui, for `weft top`, is on 0.18; a small crate"),
     ("syn", "zerocopy-derive is on 2, all other derives are on 3; only builds carry both"),
     ("synstructure", "below a feature of rcgen that is off: in the lock file, never compiled"),
     ("wasi", "below tokio and below tokio-postgres, for WebAssembly only: in the lock file, never compiled"),

@@ -4,7 +4,8 @@
 use super::Address;
 use crate::fault::Fault;
 use anyhow::Result;
-use weft_config::{Durability, Migrate, Settings, duration, keys};
+use std::time::Duration;
+use weft_config::{Durability, Migrate, Settings, keys};
 use weft_store_sqlite as sqlite;
 
 /// A key of the configuration that is a parameter of addresses too.
@@ -71,7 +72,7 @@ impl Address {
 }
 
 fn parameters(settings: &Settings) -> [Parameter; 8] {
-    let time = |time| duration::format(time);
+    let time = |time: Duration| format!("{}ms", time.as_millis());
     let on = |on: bool| on.then(|| "true".to_owned());
     let parameter = |row: weft_config::Row, value| {
         let name = row.key.strip_prefix("store.").unwrap_or(row.key);
@@ -95,7 +96,6 @@ fn parameters(settings: &Settings) -> [Parameter; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use weft_config::Sources;
 
     fn configured(flags: &[(&str, &str)]) -> Result<Address> {

@@ -58,7 +58,9 @@ fn any_program_is_a_worker() {
     let mut worker = command(&["worker", "--kind", "wordcount", "--exec"]);
     worker.arg(script).env("WEFT_URL", &dev.url);
     let _worker = Running::out_of(worker);
-    let count = |input: &str| weft(&dev, &["submit", "wordcount", "--type", "text/plain", "--input", input, "--wait", "--json"]);
+    let count = |input: &str| {
+        weft(&dev, &["submit", "wordcount", "--type", "text/plain", "--input", input, "--wait", "--json"])
+    };
     let counted = json(&count("one two three"));
     assert_eq!(stdout(&weft(&dev, &["result", counted["id"].as_str().unwrap()])).trim(), r#"{"words": 3}"#);
     assert_eq!(count("").status.code(), Some(5));

@@ -1,3 +1,16 @@
+CREATE TABLE api_keys (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    name text collate binary not null,
+    created_at integer not null,
+    expires_at integer,
+    last_used_at integer,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX api_keys_by_name on api_keys (partition, name, id);
 CREATE TABLE attempts (
     partition integer not null,
     id blob not null,
@@ -13,11 +26,36 @@ CREATE TABLE attempts (
     detail blob,
     primary key (partition, id)
 ) without rowid;
+CREATE TABLE audit (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    acted_at integer not null,
+    principal text collate binary not null,
+    verb text collate binary not null,
+    target text collate binary not null,
+    result text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX audit_by_time on audit (partition, acted_at, id);
 CREATE TABLE barred (
     partition integer not null,
     commit_id blob not null,
     at integer not null,
     primary key (partition, commit_id)
+) without rowid;
+CREATE TABLE bulk_jobs (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    role text collate binary not null,
+    created_at integer not null,
+    body blob,
+    primary key (partition, id)
 ) without rowid;
 CREATE TABLE continuations (
     partition integer not null,
@@ -79,6 +117,7 @@ CREATE TABLE executions (
     finished_at integer,
     updated_at integer not null,
     listed text collate binary,
+    holder text collate binary,
     hot blob,
     spec blob,
     tags blob,
@@ -91,6 +130,7 @@ CREATE TABLE executions (
 );
 CREATE INDEX executions_by_claim on executions (partition, claim_ref, id) where claim_ref is not null;
 CREATE INDEX executions_by_created on executions (partition, namespace, created_at, id);
+CREATE INDEX executions_by_holder on executions (partition, namespace, holder, id) where holder is not null;
 CREATE INDEX executions_by_state on executions (partition, namespace, listed, created_at, id) where listed is not null;
 CREATE INDEX executions_children on executions (partition, parent, id) where parent is not null;
 CREATE INDEX executions_ready on executions (partition, namespace, lane, kind, capabilities, concurrency_key, ready_order, id) where ready_order is not null;
@@ -134,3 +174,43 @@ CREATE TABLE partitions (
     now integer not null,
     last blob not null default x'00000000000000000000000000000000'
 );
+CREATE TABLE registers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    subject text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE TABLE steps (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    execution blob not null,
+    number integer not null,
+    name text collate binary not null,
+    attempt integer not null,
+    recorded_at integer not null,
+    bytes integer not null,
+    body blob,
+    value blob,
+    primary key (partition, id)
+) without rowid;
+CREATE TABLE workers (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    instance text collate binary not null,
+    worker text collate binary not null,
+    session integer not null,
+    state text collate binary not null,
+    version text collate binary,
+    seen_at integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX workers_by_instance on workers (partition, namespace, instance, id);

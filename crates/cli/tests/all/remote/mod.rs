@@ -50,7 +50,11 @@ impl Server {
         for name in ["WEFT_KEY", "WEFT_KEY_FILE", "WEFT_NAMESPACE", "NO_COLOR"] {
             weft.env_remove(name);
         }
-        weft.env("WEFT_URL", &self.url).envs(self.key.as_ref().map(|key| ("WEFT_KEY", key)));
+        weft.env("WEFT_URL", &self.url);
+        if let Some(key) = &self.key {
+            // The first key is good everywhere, so that calls have to say where.
+            weft.env("WEFT_KEY", key).env("WEFT_NAMESPACE", "default");
+        }
     }
 
     pub fn command(&self, args: &[&str]) -> Command {

@@ -1,0 +1,342 @@
+//! Claiming: finding work in the partitions of a store, and waiting for it. What a claim takes is decided by the
+//! partitions; this only asks them, one after the other or all at once.
+
+use crate::client::{Client, Urgency, unexpected};
+use crate::engine::Shared;
+use crate::lanes::{self, Vigil};
+use crate::partition::{ClaimJob, Input, Seat};
+use crate::place;
+use crate::reads;
+use crate::request::*;
+use crate::runtime;
+use crate::worker::roster::{Standing, Stirred};
+use crate::worker::{self, Admitted};
+use futures_util::future;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc};
+use weft_core::command;
+use weft_core::error::Rejection;
+use weft_core::limits;
+use weft_core::record::execution::PublicState;
+use weft_core::reply::Reply;
+use weft_core::schema::{IndexId, Value};
+use weft_core::text::Capabilities;
+use weft_core::{ExecutionId, LeaseId, PartitionId};
+use weft_store::{Range, Scan, Target};
+
+impl Client {
+    /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
+    pub async fn claim(&self, claim: Claim) -> Result<ClaimReply, Rejection> {
+        self.claim_until(claim, &Notify::new()).await
+    }
+
+    /// The same, but the wait ends when `left` is told, as if its time were up. Unlike a call that is dropped it answers
+    /// what has been leased all the same, so that it can be given back.
+    pub async fn claim_until(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
+        let (claims, began_us) = (&self.shared.telemetry.claims, self.shared.runtime.clock_us());
+        let waiting = (claim.wait_ms > 0).then(|| claims.wait());
+        let answer = self.claim_checked(claim, left).await;
+        drop(waiting);
+        claims.answered(&answer, self.shared.runtime.clock_us().saturating_sub(began_us));
+        answer
+    }
+
+    async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
+        self.principal.scopes.need(command::Scopes::WORK, "work")?;
+        claim.check()?;
+        if self.shared.is_draining() {
+            return Ok(draining());
+        }
+        let Admitted::Yes { session, stirred } = worker::admit(&self.shared, &self.principal, &claim).await? else {
+            return Ok(draining());
+        };
+        let spec = Arc::new(self.claim_spec(&claim, session)?);
+        self.shared.hub.seen(&spec, self.shared.now());
+        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred }).await?;
+        if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
+            // The wait may have ended because its process is to take no more work.
+            let (roster, now) = (&self.shared.roster, self.shared.now());
+            let standing = roster.judge(&spec.namespace, &spec.instance, session, now)?;
+            reply.draining |= matches!(standing, Standing::Draining);
+        }
+        Ok(reply)
+    }
+
+    async fn claim_as(
+        &self,
+        claim: &Claim,
+        spec: &Arc<ClaimSpec>,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        if let Some(id) = claim.execution {
+            return self.claim_one(id, spec).await;
+        }
+        // A repeat gets what the first call took, wherever that is, and nothing else.
+        let mut again = ClaimReply::default();
+        for partition in self.partitions_of_claim(spec).await? {
+            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, leave).await?);
+        }
+        if !again.executions.is_empty() {
+            return Ok(again);
+        }
+        if self.shared.partitions.len() == 1 {
+            return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), leave).await;
+        }
+        let reply = self.claim_known(spec, claim.max, leave).await?;
+        if !reply.executions.is_empty() || reply.more {
+            return Ok(reply);
+        }
+        match claim.wait_ms {
+            0 => self.claim_found(spec, claim.max, leave).await,
+            wait_ms => self.claim_waiting(spec, claim.max, wait_ms, leave).await,
+        }
+    }
+
+    /// Leases this one execution, or says why not.
+    async fn claim_one(&self, id: ExecutionId, spec: &ClaimSpec) -> Result<ClaimReply, Rejection> {
+        place::of_id(&self.shared, id)?;
+        let lease = LeaseId::new(id.partition(), self.shared.fresh_uuid());
+        let applied = self.one(self.call(spec.command(id, lease), None), Urgency::Normal).await?;
+        match applied.reply {
+            Reply::Claimed(claimed) => {
+                let repeated = claimed.lease != lease;
+                Ok(ClaimReply { executions: vec![*claimed], repeated, ..ClaimReply::default() })
+            }
+            // Its deadline was due: it has ended instead.
+            Reply::Expired(_) => Err(Rejection::NotClaimable { public_state: PublicState::Expired }),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn claim_spec(&self, claim: &Claim, session: Option<u64>) -> Result<ClaimSpec, Rejection> {
+        let lanes = match claim.lanes.as_slice() {
+            [] => vec![LaneWish { lane: "default".into(), weight: 1 }],
+            lanes => lanes.to_vec(),
+        };
+        let claim_ref = claim.request_id.as_ref().map(|id| {
+            let parts = [b"claim", self.principal.namespace.as_bytes(), claim.instance.as_bytes(), id];
+            weft_core::digest::digest(&parts)
+        });
+        Ok(ClaimSpec {
+            namespace: self.principal.namespace.clone(),
+            worker: claim.worker.clone(),
+            instance: claim.instance.clone(),
+            lanes,
+            mode: claim.lane_mode,
+            kinds: claim.kinds.as_ref().map(|kinds| kinds.iter().cloned().collect()),
+            capabilities: Capabilities::new(&claim.capabilities)?,
+            lease_ms: claim.lease_ms,
+            max_bytes: claim.max_bytes,
+            claim_ref,
+            session,
+            principal: self.principal.clone(),
+        })
+    }
+
+    /// Takes what this node knows of.
+    async fn claim_known(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
+        self.claim_from(order, spec, max, leave).await
+    }
+
+    /// Takes what a look at all partitions finds.
+    async fn claim_found(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let mut found = BTreeSet::new();
+        for lane in spec.lane_keys() {
+            let answer = lanes::look(&self.shared, lane).await;
+            let gone = || Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: false };
+            found.extend(answer.map_err(|_| gone())?.map_err(reads::unavailable)?);
+        }
+        let (mine, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
+        self.claim_from(mine.into_iter().chain(others).collect(), spec, max, leave).await
+    }
+
+    async fn claim_from(
+        &self,
+        partitions: Vec<PartitionId>,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let mut total = ClaimReply::default();
+        for partition in partitions {
+            match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, leave).await {
+                Ok(reply) => total.absorb(reply),
+                // Leases of other partitions stand; this one's failure does not take them back.
+                Err(rejection) if total.executions.is_empty() => return Err(rejection),
+                Err(_) => break,
+            }
+            // Each further partition costs a commit: with half of what it wants a worker has enough to begin.
+            if total.executions.len() * 2 >= max {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    async fn claim_at(
+        &self,
+        partition: PartitionId,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        wish: Wish,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let seat = Seat::new();
+        let wait_ms = if let Wish::Wait(ms) = wish { ms } else { 0 };
+        let (mut job, answer) = ClaimJob::new(spec.clone(), max, seat.clone(), wait_ms == 0);
+        if wish == Wish::Again {
+            job = job.again_only();
+        }
+        self.shared.send(partition, Input::Claim(job), Urgency::Normal)?;
+        await_claim(&self.shared, seat, answer, wait_ms, leave).await
+    }
+
+    /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
+    async fn partitions_of_claim(&self, spec: &ClaimSpec) -> Result<BTreeSet<PartitionId>, Rejection> {
+        let mut held = BTreeSet::new();
+        let Some(reference) = spec.claim_ref.filter(|_| self.shared.partitions.len() > 1) else { return Ok(held) };
+        let mut after = None;
+        loop {
+            let range = Range { prefix: vec![Value::bytes(&reference)], after, until: None };
+            let scan = Scan {
+                target: Target::Index(IndexId::ByClaim),
+                ranges: vec![range],
+                limit: limits::CLAIM_MAX,
+                descending: false,
+                parts: None,
+            };
+            let pages = self.shared.store.scan(None, scan).await.map_err(reads::unavailable)?;
+            let Some(page) = pages.into_iter().next() else { return Ok(held) };
+            held.extend(page.entries.iter().map(|entry| entry.partition));
+            match page.entries.into_iter().last().filter(|_| page.more) {
+                Some(last) => after = Some(last.place),
+                None => return Ok(held),
+            }
+        }
+    }
+
+    /// Waits in every partition at once; the first that has work serves it.
+    async fn claim_waiting(
+        &self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        wait_ms: u64,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let seat = Seat::new();
+        // As in `await_claim`: a caller that goes away takes its seat with it, in every partition.
+        let _guard = SeatGuard(seat.clone());
+        let vigil = Vigil::keep(&self.shared, spec.lane_keys().collect());
+        let (answer_to, mut answers) = mpsc::unbounded_channel();
+        for index in 0..self.shared.partitions.len() {
+            let job = ClaimJob::everywhere(spec.clone(), max, seat.clone(), answer_to.clone());
+            self.shared.send(PartitionId(index as u16), Input::Claim(job), Urgency::Normal)?;
+        }
+        drop(answer_to);
+        // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
+        vigil.look();
+        match wait(&self.shared, wait_ms, leave, answers.recv()).await {
+            Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
+            // A partition has begun to serve it: its commit decides.
+            Waited::Late | Waited::Draining => answers.recv().await.unwrap_or_else(|| Ok(ClaimReply::default())),
+        }
+    }
+}
+
+/// Waits for the answer of one partition. When the time is up the seat is given back, unless it is being served.
+async fn await_claim(
+    shared: &Shared,
+    seat: Arc<Seat>,
+    mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
+    wait_ms: u64,
+    leave: &mut Leave<'_>,
+) -> Result<ClaimReply, Rejection> {
+    let gone = || Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: true });
+    // Dropping the call gives the seat back, so that nothing is leased for a caller that has gone.
+    let guard = SeatGuard(seat.clone());
+    let reply = if wait_ms == 0 {
+        answer.recv().await.unwrap_or_else(gone)
+    } else {
+        match wait(shared, wait_ms, leave, answer.recv()).await {
+            Waited::Answered(reply) => reply.unwrap_or_else(gone),
+            Waited::Late if seat.leave() => Ok(ClaimReply::default()),
+            Waited::Draining if seat.leave() => Ok(draining()),
+            // The partition has begun to serve it: its commit decides.
+            Waited::Late | Waited::Draining => answer.recv().await.unwrap_or_else(gone),
+        }
+    };
+    drop(guard);
+    reply
+}
+
+/// Nothing for a claim of a node that hands out nothing more.
+fn draining() -> ClaimReply {
+    ClaimReply { draining: true, ..ClaimReply::default() }
+}
+
+/// What makes a claim stop waiting before its time.
+struct Leave<'a> {
+    /// Its caller has gone, or wants no more.
+    left: &'a Notify,
+    /// Its process is no longer what it was when it was let in.
+    stirred: Stirred,
+}
+
+/// What ended a wait.
+enum Waited<T> {
+    Answered(T),
+    Late,
+    Draining,
+}
+
+async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: impl Future<Output = T>) -> Waited<T> {
+    // Listened for before the look, so that a drain between the two is not missed.
+    let drained = shared.drained.notified();
+    let draining = async {
+        match shared.is_draining() {
+            true => (),
+            false => drained.await,
+        }
+    };
+    let (left, stirred) = (leave.left.notified(), leave.stirred.wait());
+    futures_util::pin_mut!(answer, draining, left, stirred);
+    let stopped = future::select(draining, future::select(left, stirred));
+    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
+        Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
+        Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,
+        Some(future::Either::Right((future::Either::Right(_), _))) | None => Waited::Late,
+    }
+}
+
+/// What a claim wants of one partition.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    /// What an earlier call with its request id took there, and nothing else.
+    Again,
+    /// What is there now.
+    Now,
+    Wait(u64),
+}
+
+struct SeatGuard(Arc<Seat>);
+
+impl Drop for SeatGuard {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
