@@ -21,6 +21,10 @@ pub fn document(version: &str) -> Value {
     // Named only inside of pages, batches and parameters.
     schema_of::<crate::key::AuditEntry>(&mut schemas);
     schema_of::<crate::work::Settle>(&mut schemas);
+    schema_of::<crate::work::CompleteItem>(&mut schemas);
+    schema_of::<crate::work::FailItem>(&mut schemas);
+    schema_of::<crate::work::RenewItem>(&mut schemas);
+    schema_of::<crate::execution::CancelItem>(&mut schemas);
     schema_of::<crate::execution::Order>(&mut schemas);
     json!({
         "openapi": "3.1.0",

@@ -30,7 +30,7 @@ impl Acting<'_> {
 
     fn macs(&self) -> Result<&Macs, Problem> {
         self.macs.ok_or_else(|| {
-            Problem::new(Code::NotReady, "this server has no master key and cannot make keys")
+            Problem::new(Code::Forbidden, "this server asks for no keys and cannot make any")
                 .hint("run `weft serve`, which asks for keys")
         })
     }

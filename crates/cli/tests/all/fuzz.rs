@@ -46,7 +46,7 @@ fn api_57_a_fuzzer_finds_no_answer_that_the_document_does_not_have() {
     let dev = Dev::in_memory();
     let dir = tempfile::tempdir().unwrap();
     let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all/fuzz_hooks.py");
-    let examples = std::env::var("WEFT_FUZZ_EXAMPLES").unwrap_or_else(|_| "20".to_owned());
+    let examples = std::env::var("WEFT_FUZZ_EXAMPLES").unwrap_or_else(|_| "4".to_owned());
     let fuzzed = python(SCHEMATHESIS, "schemathesis.cli")
         .args(["run", &format!("{}/v1/openapi.json", dev.url), "--checks", CHECKS, "--max-examples", &examples])
         .args(["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--seed", "1"])

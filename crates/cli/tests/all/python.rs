@@ -57,9 +57,7 @@ fn a_cancel_reaches_a_worker_in_python() {
     let worker = Worker::start(&dev.url, "1");
     let id = stdout(&submit(&dev, r#"{"name": "Ada", "seconds": 600}"#, &["--quiet"])).trim().to_owned();
     dev.caller().ok("GET", &format!("/v1/executions/{id}?wait_ms=60000&until=active"), None);
-    stdout(
-        &command(&["cancel", "--url", &dev.url, &id, "--graceful", "60s", "--reason", "not needed"]).output().unwrap(),
-    );
+    stdout(&command(&["cancel", "--url", &dev.url, &id, "--grace", "60s", "--reason", "not needed"]).output().unwrap());
     let said = worker.end();
     assert!(said.contains("\"outcome\": \"cancelled\"") || said.contains("\"reason\""), "{said}");
 }
