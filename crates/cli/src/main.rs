@@ -69,7 +69,7 @@ enum Command {
     Config(Box<config::Args>),
     Worker(Box<worker::Args>),
     #[command(flatten)]
-    Remote(calls::Command),
+    Remote(Box<calls::Command>),
     Bench(bench::Args),
     Sim(sim::Args),
     Migrate(migrate::Args),
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     }
     let colour = terminal::Colour::choose(weft.no_color);
     let ended = match weft.command {
-        Command::Remote(command) => calls::run(command, weft.options, colour),
+        Command::Remote(command) => calls::run(*command, weft.options, colour),
         Command::Worker(args) => worker::run(*args, weft.options, colour),
         Command::Doctor(args) => doctor::run(args, weft.options, colour),
         _ if !weft.options.is_empty() => Err(fault::Fault::usage(

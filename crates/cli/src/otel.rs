@@ -92,7 +92,9 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         // It may be dropped where nothing may block.
-        self.runtime.take().map(Runtime::shutdown_background);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

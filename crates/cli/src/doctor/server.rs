@@ -88,8 +88,8 @@ async fn nodes(client: &Client) -> Option<Finding> {
 }
 
 async fn keys(client: &Client) -> Option<Finding> {
-    let mut args = Args::default();
-    args.query = weft_api::page::PageQuery { limit: Some(KEYS_MAX), ..Default::default() };
+    let query = weft_api::page::PageQuery { limit: Some(KEYS_MAX), ..Default::default() };
+    let args = Args { query, ..Args::default() };
     let keys = match client.call::<op::ListKeys>(args).await {
         Ok(page) => page.items,
         // Only an administrator sees keys, and a server for development has none.

@@ -47,7 +47,7 @@ fn is_whole(text: &str) -> bool {
     let mut parts = text.split('_');
     parts.next().is_some_and(|kind| kind.len() == 1)
         && parts.clone().count() == 2
-        && parts.last().is_some_and(|id| id.len() == 36)
+        && parts.next_back().is_some_and(|id| id.len() == 36)
 }
 
 /// The end that a text names: what follows the dots, if there are any.

@@ -21,10 +21,10 @@ pub fn span(ms: u64) -> String {
     match ms {
         0..SECOND => format!("{ms}ms"),
         // Cut, not rounded: 9.96 s would read as 10.0s.
-        ..10_000 => format!("{}.{}s", ms / SECOND, ms % SECOND / 100),
-        ..MINUTE => format!("{}s", ms / SECOND),
-        ..HOUR => two(ms / MINUTE, 'm', ms % MINUTE / SECOND, 's'),
-        ..DAY => two(ms / HOUR, 'h', ms % HOUR / MINUTE, 'm'),
+        SECOND..10_000 => format!("{}.{}s", ms / SECOND, ms % SECOND / 100),
+        10_000..MINUTE => format!("{}s", ms / SECOND),
+        MINUTE..HOUR => two(ms / MINUTE, 'm', ms % MINUTE / SECOND, 's'),
+        HOUR..DAY => two(ms / HOUR, 'h', ms % HOUR / MINUTE, 'm'),
         _ => two(ms / DAY, 'd', ms % DAY / HOUR, 'h'),
     }
 }
@@ -32,9 +32,9 @@ pub fn span(ms: u64) -> String {
 /// A span in its largest unit, for columns.
 pub fn age(ms: u64) -> String {
     match ms {
-        ..MINUTE => format!("{}s", ms / SECOND),
-        ..HOUR => format!("{}m", ms / MINUTE),
-        ..DAY => format!("{}h", ms / HOUR),
+        0..MINUTE => format!("{}s", ms / SECOND),
+        MINUTE..HOUR => format!("{}m", ms / MINUTE),
+        HOUR..DAY => format!("{}h", ms / HOUR),
         _ => format!("{}d", ms / DAY),
     }
 }

@@ -116,9 +116,12 @@ fn keys(app: &App) -> Line<'static> {
     Line::styled(text, dim())
 }
 
+/// Its name, what it is now, and how it is drawn.
+type Rate = (&'static str, f64, Color, fn(&Sample) -> f64);
+
 fn draw_rates(frame: &mut Frame, app: &App, window: &Window, area: Rect) {
     let rows = Layout::vertical([Constraint::Length(1); 5]).split(area);
-    let rates: [(&str, f64, Color, fn(&Sample) -> f64); 4] = [
+    let rates: [Rate; 4] = [
         ("submitted", window.submitted_per_s, Color::Cyan, |sample| sample.submitted),
         ("completed", window.completed_per_s, Color::Green, |sample| sample.completed),
         ("failed", window.failed_per_s, Color::Red, |sample| sample.failed),

@@ -1,5 +1,7 @@
 //! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
 
+#![allow(clippy::unwrap_used)]
+
 mod audit;
 mod bulk;
 mod calls;

@@ -143,7 +143,9 @@ async fn sc_164_a_thousand_leases_of_a_dead_worker_go_to_others_once() {
     let kit = open_with(4, Default::default()).await;
     let session = start(&kit.client, "a").await;
     let submissions = (0..1_000).map(|_| Submission::new("mail")).collect();
-    kit.client.submit_batch(submissions).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+    for answer in kit.client.submit_batch(submissions).await {
+        answer.unwrap();
+    }
     let mut held = Vec::new();
     while held.len() < 1_000 {
         let claim = worker().session(session).max(256).lease_ms(3_600_000);

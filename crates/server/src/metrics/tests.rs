@@ -25,7 +25,9 @@ async fn text() -> String {
 }
 
 /// One line of samples: name, labels, value.
-fn parse(line: &str) -> Option<(&str, Vec<(&str, &str)>, f64)> {
+type Parsed<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
+
+fn parse(line: &str) -> Option<Parsed<'_>> {
     let (left, value) = line.rsplit_once(' ')?;
     let (name, labels) = match left.split_once('{') {
         Some((name, rest)) => (name, rest.strip_suffix('}')?),

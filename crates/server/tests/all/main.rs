@@ -1,5 +1,7 @@
 //! The server over real sockets of this machine.
 
+#![allow(clippy::unwrap_used)]
+
 mod cors;
 mod dev;
 mod drain;

@@ -196,7 +196,7 @@ async fn api_57_the_document_has_every_route_and_each_code_has_one_status() {
         for (method, operation) in methods.as_object().unwrap() {
             let id = operation["operationId"].as_str().unwrap().to_string();
             documented.push(id);
-            let at = path.replace('{', "").replace('}', "") + if path.ends_with("notices") { "?x=1" } else { "" };
+            let at = path.replace(['{', '}'], "") + if path.ends_with("notices") { "?x=1" } else { "" };
             let answer = http.call(&method.to_uppercase(), &at, &Value::Null).await;
             assert!(!["route_not_found", "method_not_allowed"].contains(&code_of(&answer).as_str()), "{method} {path}");
             for (status, reply) in operation["responses"].as_object().unwrap() {
