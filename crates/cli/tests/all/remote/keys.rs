@@ -11,7 +11,9 @@ fn a_key_is_made_used_rotated_and_revoked() {
     let secret = crate::process::stdout(&made).trim().to_owned();
     assert!(secret.starts_with("weft_"), "{secret}");
     assert!(text(&made.stderr).contains("this once"), "{}", text(&made.stderr));
-    let with = |secret: &str, args: &[&str]| server.command(args).env("WEFT_KEY", secret).output().unwrap();
+    let with = |secret: &str, args: &[&str]| {
+        server.command(args).env("WEFT_KEY", secret).env_remove("WEFT_NAMESPACE").output().unwrap()
+    };
     assert_eq!(with(&secret, &["submit", "a"]).status.code(), Some(0));
     let list = server.out(&["key", "list"]);
     assert!(
