@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weft_config::{Origin, keys};
 use weft_core::Time;
 use weft_engine::Engine;
 use weft_server::{App, Auth, Listener};
@@ -49,10 +50,16 @@ struct Ready<'a> {
 const FROM_ENVIRONMENT: [&str; 7] =
     ["engine.", "execution.", "limits.", "log.", "otel.", "scanners.", "server.cors_origins"];
 
+/// A line for each request would drive the first commands to try out of sight.
+const QUIET: &str = "info,weft::access=warn";
+
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime_for_server()?.block_on(async {
-        let _guard = log::start(&settings)?;
+        let _guard = match settings.origin(keys::LOG_LEVEL) {
+            Origin::BuiltIn => log::start_at(&settings, QUIET)?,
+            _ => log::start(&settings)?,
+        };
         let stop = Stop::listen()?;
         let (config, place) = (build::engine(&settings)?, place(&args));
         let engine = match args.memory {
@@ -93,6 +100,7 @@ fn greet(url: &str, place: &str, port: u16, colour: Colour) {
     terminal::say(&format!("  API     {url}/docs"));
     terminal::say(&format!("  data    {place}"));
     terminal::say("  keys    none needed; only this machine can call");
+    terminal::say("  log     WEFT_LOG=info shows every request");
     terminal::say("in another terminal, a worker and something for it to do:");
     terminal::say(&format!("  {}", bold(&format!("weft worker{at} --kind hello --exec 'tr a-z A-Z'"))));
     terminal::say(&format!("  {}", bold(&format!("weft submit{at} hello --input '\"world\"' --wait"))));

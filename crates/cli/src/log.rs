@@ -31,10 +31,15 @@ type Logged = tracing_subscriber::layer::Layered<Option<traces::Layer>, Registry
 
 /// Logs from here on, and makes traces if they are asked for, as the settings say. Once in a process.
 pub fn start(settings: &Settings) -> Result<Guard> {
+    start_at(settings, &settings.get(keys::LOG_LEVEL))
+}
+
+/// The same with these levels.
+pub fn start_at(settings: &Settings, levels: &str) -> Result<Guard> {
     let (traced, traces) = traces::start(settings)?;
     let terminal = io::stderr().is_terminal();
     let by_place = if terminal { LogFormat::Text } else { LogFormat::Json };
-    let (levels, handle) = reload::Layer::new(levels(settings)?);
+    let (levels, handle) = reload::Layer::new(targets(levels)?);
     let written = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(terminal);
     let written: Box<dyn Layer<Logged> + Send + Sync> = match settings.get(keys::LOG_FORMAT).unwrap_or(by_place) {
         LogFormat::Text => Box::new(written.with_filter(levels)),
@@ -47,12 +52,12 @@ pub fn start(settings: &Settings) -> Result<Guard> {
 impl Guard {
     /// Takes the levels of these settings.
     pub fn reload(&self, settings: &Settings) -> Result<()> {
-        Ok(self.levels.reload(levels(settings)?)?)
+        Ok(self.levels.reload(targets(&settings.get(keys::LOG_LEVEL))?)?)
     }
 }
 
-fn levels(settings: &Settings) -> Result<Targets> {
-    settings.get(keys::LOG_LEVEL).parse().context("cannot read `log.level`")
+fn targets(levels: &str) -> Result<Targets> {
+    levels.parse().context("cannot read `log.level`")
 }
 
 /// Keeps the fields of every span, so that what is logged inside it carries them: the id of a request most of all.

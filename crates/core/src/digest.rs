@@ -38,10 +38,18 @@ pub fn worker(namespace: &str, instance: &str) -> [u8; 32] {
     digest(&[b"worker", namespace.as_bytes(), instance.as_bytes()])
 }
 
-/// The number by which a submission with this key is placed: its partition is the remainder by their number.
+/// The number by which a submission with this key is placed: its partition is the remainder by their number. Keys with
+/// the same text between their first `{` and the `}` after it go together, so that a batch of them is one commit.
 pub fn place(namespace: &str, key: &[u8]) -> u64 {
-    let digest = digest(&[namespace.as_bytes(), key]);
+    let digest = digest(&[namespace.as_bytes(), tag(key).unwrap_or(key)]);
     u64::from_be_bytes(*digest.first_chunk().expect("digest: it has 32 bytes"))
+}
+
+/// What stands between the first braces, if it is anything.
+fn tag(key: &[u8]) -> Option<&[u8]> {
+    let from = key.iter().position(|byte| *byte == b'{')? + 1;
+    let length = key[from..].iter().position(|byte| *byte == b'}').filter(|length| *length > 0)?;
+    Some(&key[from..from + length])
 }
 
 /// What two equal bodies have in common.
@@ -53,6 +61,17 @@ pub fn fingerprint<T: Serialize>(body: &T) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_with_one_tag_are_placed_together_and_are_different_keys() {
+        let of = |key: &[u8]| place("shop", key);
+        assert_eq!(of(b"{batch}1"), of(b"{batch}2"));
+        assert_eq!(of(b"{batch}1"), of(b"a{batch}{other}"), "the first braces count");
+        assert_ne!(idempotency("shop", None, b"{batch}1"), idempotency("shop", None, b"{batch}2"));
+        for (one, other) in [(&b"{}1"[..], &b"{}2"[..]), (b"{1", b"{2"), (b"}1{", b"}2{"), (b"{a}", b"{b}")] {
+            assert_ne!(of(one), of(other));
+        }
+    }
 
     #[test]
     fn ex_27_parts_do_not_run_into_each_other() {

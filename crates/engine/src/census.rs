@@ -33,7 +33,7 @@ const WORKERS_MAX: usize = 2_000;
 /// Namespaces that the gauges cover.
 const NAMESPACES_MAX: usize = 64;
 /// Heads of queues that are read to learn how long they have waited.
-const HEADS_MAX: usize = 200;
+const HEADS_MAX: usize = 400;
 const PAGE: usize = 1_000;
 const READ: usize = 200;
 /// How old an answer may be.
@@ -193,7 +193,7 @@ async fn ready(shared: &Shared, namespace: &Text, depths: &mut Depths) -> Result
     let mut after = None;
     let mut looked = 0;
     let mut heads: Vec<(PartitionId, Key)> = Vec::new();
-    let mut queue: Option<Vec<Value>> = None;
+    let (mut queue, mut nth): (Option<Vec<Value>>, u64) = (None, 0);
     while looked < READY_MAX {
         let range = Range { prefix: prefix.clone(), after: after.take(), until: None };
         let (entries, more) = scan(shared, None, IndexId::Ready, range, PAGE, None).await?;
@@ -209,8 +209,12 @@ async fn ready(shared: &Shared, namespace: &Text, depths: &mut Depths) -> Result
             }
             *count += 1;
             let class = &entry.place.columns[..5];
-            if queue.as_deref() != Some(class) && heads.len() < HEADS_MAX {
-                queue = Some(class.to_vec());
+            if queue.as_deref() != Some(class) {
+                (queue, nth) = (Some(class.to_vec()), 0);
+            }
+            nth += 1;
+            // The head of a busy queue is gone before it is read; then one behind it is the oldest.
+            if nth.is_power_of_two() && heads.len() < HEADS_MAX {
                 heads.extend(entry.key().map(|key| (entry.partition, key)));
             }
         }

@@ -13,8 +13,11 @@ pub fn mint(call: &mut Call, world: &World) {
             None => header(args, world),
         },
         Call::SubmitExecutions(args) => {
-            let items = args.body.items.iter_mut();
-            items.for_each(|item| fill(&mut item.idempotency_key, world));
+            // What is in braces decides where they are kept: all of one batch go together, and cost one commit.
+            let batch = world.fresh();
+            for (index, item) in args.body.items.iter_mut().enumerate() {
+                item.idempotency_key.get_or_insert_with(|| format!("{{{batch}}}{index}"));
+            }
         }
         Call::CancelExecutions(args) => {
             let items = args.body.items.iter_mut();

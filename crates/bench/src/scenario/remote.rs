@@ -49,7 +49,7 @@ pub async fn run(target: &impl Target, options: &Options, watch: Arc<dyn Watch>)
 async fn in_process(target: &impl Target, load: &Load, n: u64) -> Result<f64> {
     let bed = target.open(1).await?;
     let client = Client::embedded(bed.engine().clone()).namespace(NAMESPACE);
-    let per_s = measured(&bed, &client, load, n, "in process").await?;
+    let (per_s, _) = measured(&bed, &client, load, n, "in process").await?;
     drop(client);
     bed.close().await?;
     Ok(per_s)
@@ -59,19 +59,20 @@ async fn over_http(target: &impl Target, load: &Load, n: u64) -> Result<(f64, Ve
     let bed = target.open(1).await?;
     let served = target.serve(bed.engine()).await?;
     let client = Client::connect(&served.url).namespace(NAMESPACE).build().await.context("cannot reach the server")?;
-    let before = bed.stats();
-    let per_s = measured(&bed, &client, load, n, "over HTTP").await?;
-    let stats = since(bed.stats(), &before);
+    let measured = measured(&bed, &client, load, n, "over HTTP").await?;
     served.stop.await;
     bed.close().await?;
-    Ok((per_s, stats))
+    Ok(measured)
 }
 
-async fn measured(bed: &Bed, client: &Client, load: &Load, n: u64, name: &str) -> Result<f64> {
+/// The rate, and what the engine did for it.
+async fn measured(bed: &Bed, client: &Client, load: &Load, n: u64, name: &str) -> Result<(f64, Vec<Stats>)> {
     let seen = Seen::new(n);
     load.watch.begin(name, 2 * n);
+    let before = bed.stats();
     let (elapsed, ids) = remote::lifecycle(client, load, n, &seen).await?;
+    let stats = since(bed.stats(), &before);
     load.watch.end();
     check(&bed.crew()?, load, n, &seen, ids).await?;
-    Ok(rate(n, elapsed))
+    Ok((rate(n, elapsed), stats))
 }

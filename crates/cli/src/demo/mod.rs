@@ -202,6 +202,7 @@ fn say_what_next(place: &Place, colour: Colour) {
         Place::Temporary(_) => terminal::say("\nthe data is removed; `weft demo --keep` leaves it there to look at"),
     }
     let next = [
+        ("weft dev", "a server of your own, and the first commands to try with it"),
         ("weft demo --executions 20000", "the same with more"),
         ("weft bench lifecycle", "how fast it is here, against the bare store"),
         ("weft sim --seeds 20", "crashes, lost replies and wrong clocks, simulated"),

@@ -1,6 +1,6 @@
 //! Draws the live view. Knows only what the state holds.
 
-use super::figures::{latency, rate};
+use super::figures::{attempts, latency, rate};
 use super::state::{App, Row as Selected, Sample};
 use crate::render::id::short_all;
 use crate::render::{NONE, plain, time};
@@ -189,7 +189,7 @@ fn draw_slowest(frame: &mut Frame, app: &App, area: Rect) {
             id,
             plain(&one.kind),
             plain(&one.lane),
-            one.attempt.to_string(),
+            attempts(one.attempt),
             time::span(one.running_ms),
             plain(&one.instance),
         ]);
@@ -212,7 +212,7 @@ fn draw_errors(frame: &mut Frame, app: &App, area: Rect, now: u64) {
     let rows = errors.iter().zip(ids).map(|(one, id)| {
         let what = format!("{} {}", plain(&one.category), plain(&one.message));
         let row =
-            Row::new(vec![id, plain(&one.kind), one.attempt.to_string(), time::age(now.saturating_sub(one.at)), what]);
+            Row::new(vec![id, plain(&one.kind), attempts(one.attempt), time::age(now.saturating_sub(one.at)), what]);
         mark(row, app, &Selected::Failure(one.execution.clone(), one.at))
     });
     let widths = vec![

@@ -14,6 +14,11 @@ pub fn rate(per_s: f64) -> String {
     }
 }
 
+/// Attempts so far, this one included; the number of the first is 0.
+pub fn attempts(index: u32) -> String {
+    (u64::from(index) + 1).to_string()
+}
+
 /// `1.2s/9.8s`: half of them take no longer than the first, 99 of 100 no longer than the second.
 pub fn latency(latency: &Latency) -> String {
     match latency.count {

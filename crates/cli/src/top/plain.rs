@@ -1,6 +1,6 @@
 //! One snapshot as plain text, for pipes and logs.
 
-use super::figures::{latency, rate};
+use super::figures::{attempts, latency, rate};
 use crate::render::id::short_all;
 use crate::render::{NONE, plain, time};
 use crate::terminal::{Paint, Table};
@@ -84,7 +84,7 @@ fn slowest(stats: &Stats, paint: Paint) -> String {
             id,
             plain(&running.kind),
             plain(&running.lane),
-            running.attempt.to_string(),
+            attempts(running.attempt),
             time::span(running.running_ms),
             plain(&running.instance),
         ]);
@@ -100,7 +100,7 @@ fn errors(stats: &Stats, paint: Paint) -> String {
             id,
             plain(&failure.kind),
             plain(&failure.lane),
-            failure.attempt.to_string(),
+            attempts(failure.attempt),
             time::age(stats.at.saturating_sub(failure.at)),
             format!("{} {}", plain(&failure.category), plain(&failure.message)),
         ]);

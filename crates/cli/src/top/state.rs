@@ -127,10 +127,15 @@ impl App {
                     self.samples.pop_front();
                 }
                 self.samples.push_back(stats.windows.first().map(Sample::from).unwrap_or_default());
+                let at = self.selected_at();
                 self.stats = Some(stats);
-                // A row that has gone is no longer selected.
+                // Of a row that has gone the place stays selected: rows of busy lanes come and go with every look.
                 let rows = self.rows();
-                self.selected = self.selected.take().filter(|row| rows.contains(row));
+                if let Some(at) = at
+                    && !self.selected.as_ref().is_some_and(|row| rows.contains(row))
+                {
+                    self.selected = rows.get(at).or(rows.last()).cloned();
+                }
             }
         }
     }
@@ -196,10 +201,9 @@ impl App {
         }
         match key.code {
             KeyCode::Char('q') => return Wish::Quit,
-            // Esc takes back what was asked for last, and ends where there is nothing to take back.
+            // Takes back what was asked for last.
             KeyCode::Esc if self.selected.take().is_some() => {}
-            KeyCode::Esc if !self.filter.is_empty() => self.filter.clear(),
-            KeyCode::Esc => return Wish::Quit,
+            KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('s') => self.sort = self.sort.next(),
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('/') => self.is_typing = true,
@@ -237,10 +241,14 @@ impl App {
         }
     }
 
+    fn selected_at(&self) -> Option<usize> {
+        let selected = self.selected.as_ref()?;
+        self.rows().iter().position(|row| row == selected)
+    }
+
     fn select(&mut self, by: isize) {
         let rows = self.rows();
-        let at = self.selected.as_ref().and_then(|selected| rows.iter().position(|row| row == selected));
-        let next = match at {
+        let next = match self.selected_at() {
             Some(at) => at.saturating_add_signed(by).min(rows.len().saturating_sub(1)),
             None if by > 0 => 0,
             None => rows.len().saturating_sub(1),
@@ -334,7 +342,7 @@ pub mod tests {
         assert_eq!((lanes(&app), app.slowest().len(), app.errors().len()), (vec!["mail"], 1, 1));
         assert_eq!(press(&mut app, KeyCode::Esc), Wish::None);
         assert_eq!(lanes(&app).len(), 2);
-        assert_eq!(press(&mut app, KeyCode::Esc), Wish::Quit, "there is nothing left to take back");
+        assert_eq!(press(&mut app, KeyCode::Esc), Wish::None, "only q and Ctrl-C end the view");
     }
 
     #[test]
@@ -356,7 +364,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_selected_row_stays_selected_where_it_moves_to() {
+    fn a_selected_row_stays_selected_where_it_moves_to_and_its_place_when_it_goes() {
         let mut app = app();
         press(&mut app, KeyCode::Down);
         let selected = app.selected.clone();
@@ -364,7 +372,11 @@ pub mod tests {
         moved.slowest.reverse();
         app.take(Ok(moved.clone()));
         assert_eq!(app.selected, selected);
-        moved.slowest.clear();
+        let behind = Row::Failure(moved.errors[0].execution.clone(), moved.errors[0].at);
+        moved.slowest.truncate(1);
+        app.take(Ok(moved.clone()));
+        assert_eq!(app.selected, Some(behind), "what stands where it stood");
+        (moved.slowest, moved.errors) = (Vec::new(), Vec::new());
         app.take(Ok(moved));
         assert_eq!(app.selected, None);
     }

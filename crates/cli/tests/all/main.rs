@@ -6,6 +6,7 @@ mod bench;
 mod config;
 mod demo;
 mod dev;
+mod doctor;
 mod examples;
 mod faults;
 mod fuzz;

@@ -10,16 +10,16 @@ use std::sync::Mutex;
 use std::sync::mpsc::channel;
 use tempfile::TempDir;
 
-struct Server {
+pub struct Server {
     running: Running,
-    url: String,
+    pub url: String,
     /// The first key, if it was printed.
-    key: Option<String>,
+    pub key: Option<String>,
 }
 
 impl Server {
     /// Starts one on the folder's store and waits until it listens.
-    fn start(folder: &Path, args: &[&str]) -> Self {
+    pub fn start(folder: &Path, args: &[&str]) -> Self {
         let all = [&["serve", "--listen", "127.0.0.1:0", "--log", "warn"], args].concat();
         let mut serve = command(&all);
         serve.current_dir(folder);
@@ -39,11 +39,11 @@ impl Server {
         Self { running, url, key: key.into_inner().unwrap() }
     }
 
-    fn caller(&self, key: &str) -> Caller {
+    pub fn caller(&self, key: &str) -> Caller {
         Caller::new(&self.url, Some(key))
     }
 
-    fn interrupt(self) -> Option<i32> {
+    pub fn interrupt(self) -> Option<i32> {
         self.running.signal("-INT");
         self.running.exit_code()
     }

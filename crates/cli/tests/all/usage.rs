@@ -1,4 +1,6 @@
-use crate::process::{command, stdout, text, weft};
+use crate::process::{Running, stdout, text, weft};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 #[test]
 fn cli_3_an_unknown_flag_is_answered_with_the_nearest() {
@@ -37,18 +39,67 @@ fn cli_1_misuse_exits_with_2_and_says_what_to_do() {
     }
 }
 
+/// The example that the help of a command begins with.
+fn example(name: &str) -> String {
+    let words: Vec<&str> = name.split(' ').chain(["--help"]).collect();
+    let help = stdout(&weft(&words));
+    let example = help.lines().next().unwrap().strip_prefix("example: ").unwrap_or_else(|| panic!("{name}: {help}"));
+    assert!(example.starts_with(&format!("weft {name}")), "{example}");
+    example.to_owned()
+}
+
+/// A shell that runs a line as a person would, in the folder.
+fn shell(line: &str, folder: &Path) -> Command {
+    let binary = Path::new(env!("CARGO_BIN_EXE_weft")).parent().unwrap();
+    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).env("PATH", path).env_remove("WEFT_STORE").current_dir(folder).stdin(Stdio::null());
+    shell
+}
+
 #[test]
 fn cli_4_the_help_of_each_command_begins_with_an_example_that_works() {
     let dir = tempfile::tempdir().unwrap();
     // In this order: what one makes another one needs.
-    for name in ["demo", "bench", "sim", "version", "migrate", "doctor", "nodes", "export", "import"] {
-        let help = stdout(&weft(&[name, "--help"]));
-        let example = help.lines().next().unwrap().strip_prefix("example: weft ").unwrap().to_owned();
-        assert!(example.starts_with(name), "{example}");
-        let args: Vec<&str> = example.split(' ').collect();
-        stdout(&command(&args).current_dir(dir.path()).env_remove("WEFT_STORE").output().unwrap());
+    for name in [
+        "demo",
+        "bench",
+        "sim",
+        "version",
+        "config example",
+        "config check",
+        "config show",
+        "migrate",
+        "doctor",
+        "nodes",
+        "export",
+        "import",
+    ] {
+        stdout(&shell(&example(name), dir.path()).output().unwrap());
     }
     assert!(stdout(&weft(&["--help"])).starts_with("example: weft demo\n"));
+}
+
+#[test]
+fn cli_4_servers_and_workers_begin_as_their_examples_say() {
+    let dir = tempfile::tempdir().unwrap();
+    // On a port that is free here.
+    let dev = format!("exec {} --port 0", example("dev"));
+    let serve = format!("exec {}", example("serve").replace(":7700", ":0"));
+    for line in [&dev, &serve] {
+        let server = Running::err_of(shell(line, dir.path()));
+        let told = server.wait_for("where it is", |line| line.contains(" serves http"));
+        if *line == dev {
+            let mut worker = shell(&format!("exec {}", example("worker")), dir.path());
+            worker.env("WEFT_URL", told.split_whitespace().last().unwrap());
+            let worker = Running::err_of(worker);
+            worker.wait_for("what it takes", |line| line.starts_with("takes hello "));
+            worker.signal("-INT");
+            assert_eq!(worker.exit_code(), Some(0));
+        }
+        server.signal("-INT");
+        assert_eq!(server.exit_code(), Some(0), "{line}");
+    }
 }
 
 #[test]

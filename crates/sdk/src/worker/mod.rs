@@ -109,8 +109,8 @@ impl Worker {
         self
     }
 
-    /// Tasks to claim ahead, so that a handler that ends finds the next one at once; as many as handlers unless given.
-    /// Only while handlers are short: what waits here could run elsewhere.
+    /// Tasks to claim ahead, so that a handler that ends finds the next one at once; unless given, as many as the handlers
+    /// finish during one call. Only while handlers are short: what waits here could run elsewhere.
     pub fn prefetch(mut self, prefetch: usize) -> Self {
         self.settings.prefetch = Some(prefetch);
         self

@@ -13,8 +13,11 @@ use weft_api::{Args, Class, Code, op};
 
 /// Tasks of one claim.
 const CLAIM_MAX: usize = 256;
-/// Outcomes that wait to be sent, in handlers: with more, the server is the slower side and more work would only wait.
-const BACKLOG: usize = 8;
+/// Outcomes that wait to be sent, in tasks of a claim: with more, the server is the slower side and more work would only
+/// wait.
+const BACKLOG: usize = 4;
+/// Tasks claimed ahead, in handlers, however long a call takes.
+const AHEAD_MAX: u32 = 16;
 
 #[derive(Default)]
 pub struct Claiming {
@@ -30,15 +33,20 @@ pub struct Claiming {
 impl Running {
     /// Tasks that can be taken: free permits, and some ahead while handlers are short.
     fn room(&self) -> usize {
-        let ahead = match self.pace {
-            Some(pace) if pace < SHORT => self.settings.prefetch.unwrap_or(self.settings.concurrency),
-            _ => 0,
-        };
+        let wanted = self.settings.concurrency + self.ahead();
         let waiting = self.settling.outbox.len() + self.settling.sent.len();
-        if waiting > self.settings.concurrency * BACKLOG {
+        if waiting > wanted * BACKLOG {
             return 0;
         }
-        (self.settings.concurrency + ahead).saturating_sub(self.running + self.queue.len()).min(CLAIM_MAX)
+        wanted.saturating_sub(self.running + self.queue.len()).min(CLAIM_MAX)
+    }
+
+    /// As many as the handlers finish while a call to the server is on its way, so that they never wait for one.
+    fn ahead(&self) -> usize {
+        let Some(pace) = self.pace.filter(|pace| *pace < SHORT) else { return 0 };
+        let calls = self.settling.took.as_micros() / pace.as_micros().max(1);
+        let rounds = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, AHEAD_MAX);
+        self.settings.prefetch.unwrap_or(self.settings.concurrency * rounds as usize)
     }
 
     pub fn claim(&mut self, now: Instant) {

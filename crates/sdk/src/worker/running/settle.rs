@@ -3,6 +3,7 @@
 
 use super::{Flight, Running, is_fatal};
 use crate::Error;
+use std::time::Duration;
 use tokio::time::Instant;
 use weft_api::work::{RetryWish, Settle, SettleVerb, Settled};
 use weft_api::{Args, Batch, Class, Code, Problem, Results, op};
@@ -18,6 +19,9 @@ pub struct Settling {
     pub flight: Option<Flight<Results<Settled>>>,
     /// What is in flight, in order.
     pub sent: Vec<Unsent>,
+    sent_at: Option<Instant>,
+    /// How long calls take, smoothed
+    pub took: Duration,
     failures: u32,
     /// Nothing is sent before
     pub after: Option<Instant>,
@@ -59,11 +63,14 @@ impl Running {
         let args =
             Args { path: [], query: Default::default(), body: Batch { items }, idempotency_key: None, if_match: None };
         settling.flight = Some(Box::pin(async move { client.call::<op::Settle>(args).await }));
+        settling.sent_at = Some(now);
         self.control.settled(count);
     }
 
     pub fn settled(&mut self, reply: Result<Results<Settled>, Error>) -> Result<(), Error> {
         let sent = std::mem::take(&mut self.settling.sent);
+        let took = self.settling.sent_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        self.settling.took = (self.settling.took * 7 + took) / 8;
         match reply {
             Ok(reply) => {
                 self.settling.failures = 0;
@@ -117,7 +124,7 @@ impl Running {
 
     fn settle_later(&mut self, at_least_ms: u64) {
         self.settling.failures += 1;
-        let pause = self.back_off(self.settling.failures).max(std::time::Duration::from_millis(at_least_ms));
+        let pause = self.back_off(self.settling.failures).max(Duration::from_millis(at_least_ms));
         self.settling.after = Some(Instant::now() + pause);
     }
 
