@@ -67,7 +67,7 @@ fn operation(spec: &Spec, schemas: &mut Schemas) -> Value {
             "description": "A repeat of the call with the same key gets the first answer",
         }));
     }
-    if spec.all_codes().contains(&Code::RevisionMismatch) {
+    if spec.takes_revision() {
         parameters.push(json!({
             "name": "If-Match", "in": "header", "required": false, "schema": { "type": "string" },
             "description": "The `ETag` of a read; the call counts only if nothing has changed since",

@@ -50,6 +50,21 @@ impl Spec {
         parts.collect::<Vec<_>>().join("/")
     }
 
+    /// True if the call may depend on what its caller has seen.
+    pub fn takes_revision(&self) -> bool {
+        self.all_codes().contains(&Code::RevisionMismatch)
+    }
+
+    /// Refuses a condition that the call would not look at.
+    pub fn check_conditions(&self, wire: &Wire) -> Result<(), Problem> {
+        match wire.if_match {
+            Some(_) if self.changes() && !self.takes_revision() => {
+                Err(Problem::invalid("If-Match", "is not for this call, which has no single revision to compare with"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn all_codes(&self) -> Vec<Code> {
         let mut codes: Vec<Code> = COMMON.iter().chain(self.codes.iter().copied().flatten()).copied().collect();
         codes.sort();

@@ -15,6 +15,7 @@ use crate::worker as r;
 
 const ID: &[Code] = &[Code::InvalidId, Code::ExecutionNotFound];
 const LIST: &[Code] = &[Code::InvalidCursor];
+const REVISION: &[Code] = &[Code::RevisionMismatch];
 const CHANGE: &[Code] = &[Code::IdempotencyMismatch, Code::RevisionMismatch];
 const SUBMIT: &[Code] = &[Code::DeadlineInPast, Code::IdempotencyMismatch];
 const FENCED: &[Code] = &[
@@ -85,7 +86,10 @@ macro_rules! operations {
             /// Reads a call of the operation with this id.
             pub fn from_wire(id: &str, wire: Wire) -> Result<Call, Problem> {
                 match id {
-                    $($id => Ok(Call::$name(Box::new(Args::from_wire(wire)?))),)+
+                    $($id => {
+                        op::$name::SPEC.check_conditions(&wire)?;
+                        Ok(Call::$name(Box::new(Args::from_wire(wire)?)))
+                    })+
                     other => Err(Problem::new(Code::RouteNotFound, format!("there is no operation `{other}`"))),
                 }
             }
@@ -168,7 +172,7 @@ operations! {
     CountExecutions "count_executions" "executions": Get "/v1/executions/count" (0) Read 200
         { x::CountQuery, [NoBody], Small } => [x::Counts], [&[Code::InvalidId]], "Count executions, exactly";
     CancelExecutions "cancel_executions" "executions": Post "/v1/executions/cancel" (0) SubmitOrOperate 200
-        { NoQuery, [Batch<x::CancelItem>], Batch } => [Results<x::Cancelled>], [CHANGE], "Cancel many executions";
+        { NoQuery, [Batch<x::CancelItem>], Batch } => [Results<x::Cancelled>], [&[Code::IdempotencyMismatch]], "Cancel many executions";
     GetExecution "get_execution" "executions": Get "/v1/executions/{execution}" (1) Read 200
         { x::GetQuery, [NoBody], Small } => [x::Execution], [ID], "Get an execution, and wait for it if asked";
     GetInput "get_input" "executions": Get "/v1/executions/{execution}/input" (1) Read 200
@@ -261,7 +265,7 @@ operations! {
         { PageQuery, [NoBody], Small } => [Page<r::HeldLease>], [LIST], "What a worker holds";
     DrainWorkers "drain_workers" "workers": Post "/v1/workers/drain" (0) WorkOrOperate 200
         { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Tell workers to take no more work";
-    UndrainWorkers "undrain_workers" "workers": Post "/v1/workers/undrain" (0) Operate 200
+    UndrainWorkers "undrain_workers" "workers": Post "/v1/workers/undrain" (0) WorkOrOperate 200
         { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Let workers take work again";
     MarkWorkerDead "mark_worker_dead" "workers": Post "/v1/workers/{instance}/dead" (1) Operate 200
         { NoQuery, [r::MarkDead], Small } => [r::WorkerEnd], [WORKER], "Give what a worker holds to others";
@@ -273,11 +277,11 @@ operations! {
     GetKey "get_key" "keys": Get "/v1/keys/{key}" (1) Admin 200
         { NoQuery, [NoBody], Small } => [k::Key], [KEY], "Get an API key";
     ChangeKey "change_key" "keys": Patch "/v1/keys/{key}" (1) Admin 200
-        { NoQuery, [k::KeyChange], Small } => [k::Key], [KEY], "Change an API key";
+        { NoQuery, [k::KeyChange], Small } => [k::Key], [KEY, REVISION], "Change an API key";
     RotateKey "rotate_key" "keys": Post "/v1/keys/{key}/rotate" (1) Admin 200
-        { NoQuery, [k::RotateKey], Small } => [k::CreatedKey], [KEY], "Give an API key another secret";
+        { NoQuery, [k::RotateKey], Small } => [k::CreatedKey], [KEY, REVISION], "Give an API key another secret";
     RevokeKey "revoke_key" "keys": Delete "/v1/keys/{key}" (1) Admin 200
-        { NoQuery, [NoBody], Small } => [k::RevokedKey], [KEY], "Revoke an API key";
+        { NoQuery, [NoBody], Small } => [k::RevokedKey], [KEY, REVISION], "Revoke an API key";
     ListAudit "list_audit" "operation": Get "/v1/audit" (0) Admin 200
         { k::AuditQuery, [NoBody], Small } => [Page<k::AuditEntry>], [LIST], "What operators and administrators did";
 

@@ -81,6 +81,9 @@ pub struct Claimed {
     pub more: bool,
     /// The node, or this worker, is stopping; claim elsewhere, or not at all
     pub draining: bool,
+    /// How long the call had waited when the leases began; they are counted from so long after it was sent
+    #[serde(default)]
+    pub waited_ms: u64,
 }
 
 /// Everything needed to start. No second call is needed.

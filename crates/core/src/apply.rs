@@ -228,11 +228,20 @@ fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     }
 }
 
-/// Refuses a call about an execution that is not as the caller saw it.
+/// Refuses a call about an execution or a key that is not as the caller saw it.
 fn expect_revision(tx: &mut Tx<'_>, call: &Call) -> Result<(), Stop> {
     let Some(expected) = call.expected_revision else { return Ok(()) };
-    let Some(key @ Key::Execution(id)) = record(&call.command) else { return Ok(()) };
-    visible(tx, &call.principal, id, PartMask::NONE)?;
+    let key = match record(&call.command) {
+        Some(key @ Key::Execution(id)) => {
+            visible(tx, &call.principal, id, PartMask::NONE)?;
+            key
+        }
+        Some(key @ Key::ApiKey(..)) => match tx.get(key, PartMask::NONE)? {
+            Some(_) => key,
+            None => return Err(Rejection::KeyNotFound.into()),
+        },
+        _ => return Ok(()),
+    };
     let current = tx.revision(key)?;
     if current == Some(expected) { Ok(()) } else { Err(Rejection::RevisionMismatch { current }.into()) }
 }

@@ -106,6 +106,8 @@ pub struct Claimed {
     pub epoch: u64,
     pub lease_ms: u64,
     pub expires_in_ms: u64,
+    /// When this was true: what is left of the lease and of the attempt counts from here.
+    pub at: Time,
     pub attempt: u32,
     pub attempt_kind: AttemptKind,
     pub resumed: bool,
@@ -177,6 +179,8 @@ pub struct Renewed {
     pub cancel: Option<CancelNotice>,
     /// What became of the steps that came with the call, in their order.
     pub steps: Vec<RecordedStep>,
+    /// The process that holds the lease and its session, if it registered.
+    pub holder: Option<(Text, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use crate::cursor::Bound;
 use crate::read::limit;
 use crate::rejection::problem;
 use crate::secret::{KeyText, Macs};
+use crate::steer::expected;
 use crate::submit::time;
 use crate::{Acting, Answer, request_id, text};
 use std::sync::Arc;
@@ -79,15 +80,16 @@ impl Acting<'_> {
     }
 
     pub async fn get_key(&self, args: One<NoBody>) -> Result<Answer, Problem> {
-        let key = self.keeper().key(key_id(&args.path[0])?).await.map_err(problem)?;
+        let (key, revision) = self.keeper().key(key_id(&args.path[0])?).await.map_err(problem)?;
         if !self.sees(&key) {
             return Err(problem(Rejection::KeyNotFound));
         }
-        Ok(Reply::GetKey(self.shown(&key)).into())
+        Ok(Answer { revision: Some(revision.to_string()), ..Reply::GetKey(self.shown(&key)).into() })
     }
 
     pub async fn change_key(&self, args: One<wire::KeyChange>) -> Result<Answer, Problem> {
         let request_id = request_id(&args, args.body.request_id.as_ref())?;
+        let expected = expected(args.if_match.as_deref())?;
         let id = self.within_reach("change_key", &args.path[0]).await?;
         let body = args.body;
         let namespaces = body.namespaces.map(reach).transpose()?;
@@ -103,7 +105,7 @@ impl Acting<'_> {
             rate_class: body.rate_class.map(rate_class),
             expires_at: body.expires_at.map(time),
         };
-        let changed = self.keeper().change_key(change, request_id).await.map_err(problem)?;
+        let changed = self.keeper().change_key(change, request_id, expected).await.map_err(problem)?;
         let replayed = changed.repeated;
         Ok(Answer { replayed, ..Reply::ChangeKey(self.shown(&changed)).into() })
     }
@@ -111,11 +113,12 @@ impl Acting<'_> {
     /// A repeat is answered with an empty secret, like that of a creation.
     pub async fn rotate_key(&self, args: One<wire::RotateKey>) -> Result<Answer, Problem> {
         let request_id = request_id(&args, None)?;
+        let expected = expected(args.if_match.as_deref())?;
         let macs = self.macs()?;
         let id = self.within_reach("rotate_key", &args.path[0]).await?;
         let key = KeyText::rotated(&id.to_string()).map_err(|_| no_entropy())?;
         let rotation = RotateKey { id, mac: Mac(macs.of(&key)), overlap_ms: args.body.overlap_ms };
-        let rotated = self.keeper().rotate_key(rotation, request_id).await.map_err(problem)?;
+        let rotated = self.keeper().rotate_key(rotation, request_id, expected).await.map_err(problem)?;
         let secret = if rotated.repeated { String::new() } else { key.reveal() };
         let replayed = rotated.repeated;
         let reply = Reply::RotateKey(wire::CreatedKey { key: self.shown(&rotated), secret });
@@ -124,8 +127,9 @@ impl Acting<'_> {
 
     pub async fn revoke_key(&self, args: One<NoBody>) -> Result<Answer, Problem> {
         let request_id = request_id(&args, None)?;
+        let expected = expected(args.if_match.as_deref())?;
         let id = self.within_reach("revoke_key", &args.path[0]).await?;
-        let revoked = self.keeper().revoke_key(id, request_id).await.map_err(problem)?;
+        let revoked = self.keeper().revoke_key(id, request_id, expected).await.map_err(problem)?;
         let replayed = revoked.repeated;
         Ok(Answer { replayed, ..Reply::RevokeKey(wire::RevokedKey { revoked: true }).into() })
     }

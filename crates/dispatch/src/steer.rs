@@ -207,10 +207,10 @@ pub fn answered<T>(answer: Result<Answered<T>, Rejection>, reply: impl FnOnce(T)
 }
 
 /// The revision that `If-Match` asks for. What is no revision of this deployment cannot match.
-fn expected(if_match: Option<&str>) -> Result<Option<CommitId>, Problem> {
+pub fn expected(if_match: Option<&str>) -> Result<Option<CommitId>, Problem> {
     let Some(tag) = if_match.filter(|tag| *tag != "*") else { return Ok(None) };
     let unknown = |_| {
-        Problem::new(Code::RevisionMismatch, "`If-Match` names no revision that this execution had")
+        Problem::new(Code::RevisionMismatch, "`If-Match` names no revision that it had")
             .hint("take the `ETag` of the read before")
     };
     tag.parse().map(Some).map_err(unknown)

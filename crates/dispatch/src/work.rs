@@ -43,12 +43,15 @@ impl Acting<'_> {
         claim.max_bytes = body.max_bytes.map_or(claim.max_bytes, |max| max as usize);
         claim.execution = body.execution.as_deref().map(execution_id).transpose()?;
         claim.request_id = request_id;
+        let came_at = self.engine.now();
         let reply = client.claim_until(claim, left).await.map_err(problem)?;
+        let waited_ms = reply.executions.iter().map(|claimed| claimed.at.since(came_at)).min().unwrap_or(0);
         let claimed = wire::Claimed {
             executions: reply.executions.into_iter().map(task).collect(),
             notices: Vec::new(),
             more: reply.more,
             draining: reply.draining,
+            waited_ms,
         };
         Ok(Answer { replayed: reply.repeated, ..Reply::Claim(claimed).into() })
     }

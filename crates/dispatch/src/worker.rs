@@ -115,11 +115,7 @@ impl Acting<'_> {
         let client = self.client()?;
         let deadline_ms = args.body.deadline_ms;
         let (target, reason) = target(args.body)?;
-        if !self.caller.has(Scope::Operate) && !matches!(target, WorkerTarget::Instance(_)) {
-            return Err(Problem::new(Code::Forbidden, "to drain more than one instance needs the scope `operate`")
-                .field("needs", vec!["operate"])
-                .hint("a worker may drain itself: give its `instance`"));
-        }
+        self.check_target(&target)?;
         let told = client.drain(target, reason, deadline_ms).await.map_err(problem)?;
         Ok(Reply::DrainWorkers(instances(told)).into())
     }
@@ -127,8 +123,19 @@ impl Acting<'_> {
     pub async fn undrain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
         let client = self.client()?;
         let (target, _) = target(args.body)?;
+        self.check_target(&target)?;
         let told = client.undrain(target).await.map_err(problem)?;
         Ok(Reply::UndrainWorkers(instances(told)).into())
+    }
+
+    /// A worker may tell itself; others are an operator's to tell.
+    fn check_target(&self, target: &WorkerTarget) -> Result<(), Problem> {
+        if self.caller.has(Scope::Operate) || matches!(target, WorkerTarget::Instance(_)) {
+            return Ok(());
+        }
+        Err(Problem::new(Code::Forbidden, "to tell more than one instance needs the scope `operate`")
+            .field("needs", vec!["operate"])
+            .hint("a worker may tell itself: give its `instance`"))
     }
 
     pub async fn mark_worker_dead(&self, args: One<wire::MarkDead>) -> Result<Answer, Problem> {

@@ -9,7 +9,7 @@ use crate::place;
 use crate::reads;
 use crate::request::*;
 use crate::runtime;
-use crate::worker::roster::{Standing, Stirred};
+use crate::worker::roster::{Offer, Standing, Stirred};
 use crate::worker::{self, Admitted};
 use futures_util::future;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use weft_core::limits;
 use weft_core::record::execution::PublicState;
 use weft_core::reply::Reply;
 use weft_core::schema::{IndexId, Value};
-use weft_core::text::Capabilities;
+use weft_core::text::{Capabilities, Text};
 use weft_core::{ExecutionId, LeaseId, PartitionId};
 use weft_store::{Range, Scan, Target};
 
@@ -48,10 +48,9 @@ impl Client {
         if self.shared.is_draining() {
             return Ok(draining());
         }
-        let Admitted::Yes { session, stirred } = worker::admit(&self.shared, &self.principal, &claim).await? else {
-            return Ok(draining());
-        };
-        let spec = Arc::new(self.claim_spec(&claim, session)?);
+        let admitted = worker::admit(&self.shared, &self.principal, &claim).await?;
+        let Admitted::Yes { session, stirred, offer } = admitted else { return Ok(draining()) };
+        let spec = Arc::new(self.claim_spec(&claim, session, offer)?);
         self.shared.hub.seen(&spec, self.shared.now());
         let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred }).await?;
         if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
@@ -109,10 +108,21 @@ impl Client {
         }
     }
 
-    fn claim_spec(&self, claim: &Claim, session: Option<u64>) -> Result<ClaimSpec, Rejection> {
-        let lanes = match claim.lanes.as_slice() {
-            [] => vec![LaneWish { lane: "default".into(), weight: 1 }],
-            lanes => lanes.to_vec(),
+    /// What the claim does not say is what its process registered with.
+    fn claim_spec(&self, claim: &Claim, session: Option<u64>, offer: Option<Offer>) -> Result<ClaimSpec, Rejection> {
+        let plain = |lane: Text| LaneWish { lane, weight: 1 };
+        let (registered, kinds, offered) = match offer {
+            Some(offer) => (offer.lanes, offer.kinds, Some(offer.capabilities)),
+            None => (Vec::new(), None, None),
+        };
+        let lanes = match (claim.lanes.as_slice(), registered.is_empty()) {
+            ([], true) => vec![plain("default".into())],
+            ([], false) => registered.into_iter().map(plain).collect(),
+            (lanes, _) => lanes.to_vec(),
+        };
+        let capabilities = match offered.filter(|_| claim.capabilities.is_empty()) {
+            Some(offered) => offered,
+            None => Capabilities::new(&claim.capabilities)?,
         };
         let claim_ref = claim.request_id.as_ref().map(|id| {
             let parts = [b"claim", self.principal.namespace.as_bytes(), claim.instance.as_bytes(), id];
@@ -124,8 +134,8 @@ impl Client {
             instance: claim.instance.clone(),
             lanes,
             mode: claim.lane_mode,
-            kinds: claim.kinds.as_ref().map(|kinds| kinds.iter().cloned().collect()),
-            capabilities: Capabilities::new(&claim.capabilities)?,
+            kinds: claim.kinds.clone().or(kinds).map(|kinds| kinds.into_iter().collect()),
+            capabilities,
             lease_ms: claim.lease_ms,
             max_bytes: claim.max_bytes,
             claim_ref,

@@ -164,8 +164,19 @@ impl Client {
     /// One commit per partition, whatever the number of leases.
     pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
         let answers = self.ask_all(renewals).await;
+        let mut seen = None;
         for answer in &answers {
             self.shared.telemetry.renewals.answered(answer);
+            // Usually all of them have one holder.
+            if let Ok(renewed) = answer
+                && renewed.holder.is_some()
+                && renewed.holder != seen
+            {
+                seen.clone_from(&renewed.holder);
+                if let Some((instance, session)) = &renewed.holder {
+                    worker::renewed(&self.shared, &self.principal, instance, *session);
+                }
+            }
         }
         answers
     }

@@ -32,6 +32,8 @@ pub enum Notice {
 /// A worker process that claimed lately, as `explain` needs it.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    /// Of one that registered; its record tells more.
+    pub session: Option<u64>,
     pub worker: Text,
     pub lanes: Vec<Text>,
     pub kinds: Option<std::sync::Arc<[Text]>>,
@@ -229,6 +231,7 @@ impl Hub {
         }
         let key = (spec.namespace.clone(), spec.instance.clone());
         let seen = Seen {
+            session: spec.session,
             worker: spec.worker.clone(),
             lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
             kinds: spec.kinds.clone(),
@@ -238,11 +241,16 @@ impl Hub {
         state.workers.insert(key, seen);
     }
 
-    /// One worker process, if it claimed lately.
+    /// A worker process has gone.
+    pub fn unsee(&self, namespace: &Text, instance: &Text) {
+        self.lock().workers.remove(&(namespace.clone(), instance.clone()));
+    }
+
+    /// One worker process that never registered, if it claimed lately.
     pub fn worker(&self, namespace: &Text, instance: &Text, now: Time) -> Option<Seen> {
         let state = self.lock();
         let seen = state.workers.get(&(namespace.clone(), instance.clone()));
-        seen.filter(|seen| now.since(seen.at) < WORKER_TTL_MS).cloned()
+        seen.filter(|seen| seen.session.is_none() && now.since(seen.at) < WORKER_TTL_MS).cloned()
     }
 
     /// How many notices of each kind were handed to workers.

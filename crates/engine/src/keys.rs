@@ -3,10 +3,10 @@
 
 use crate::client::{Client, Urgency, answered, unexpected};
 use crate::engine::Engine;
-use crate::reads::{decode, read_one, unavailable};
+use crate::reads::{decode, unavailable};
 use crate::verb::Answered;
 use bytes::Bytes;
-use weft_core::KeyId;
+use weft_core::{CommitId, KeyId};
 use weft_core::command::{Call, ChangeKey, Command, CreateKey, Principal, RevokeKey, RotateKey, Scopes, TouchKey};
 use weft_core::error::Rejection;
 use weft_core::limits;
@@ -47,13 +47,14 @@ impl Client {
         }
     }
 
-    /// Answers the key as it is then.
+    /// Answers the key as it is then. With `expected` only if it is as it was at that revision.
     pub async fn change_key(
         &self,
         change: ChangeKey,
         request_id: Option<Bytes>,
+        expected: Option<CommitId>,
     ) -> Result<Answered<ApiKey>, Rejection> {
-        self.on_key(Command::ChangeKey(Box::new(change)), request_id).await
+        self.on_key(Command::ChangeKey(Box::new(change)), request_id, expected).await
     }
 
     /// Gives it another secret. If the call was a repeat, the secret that came with it is no good.
@@ -61,27 +62,41 @@ impl Client {
         &self,
         rotation: RotateKey,
         request_id: Option<Bytes>,
+        expected: Option<CommitId>,
     ) -> Result<Answered<ApiKey>, Rejection> {
-        self.on_key(Command::RotateKey(rotation), request_id).await
+        self.on_key(Command::RotateKey(rotation), request_id, expected).await
     }
 
-    pub async fn revoke_key(&self, id: KeyId, request_id: Option<Bytes>) -> Result<Answered<()>, Rejection> {
+    pub async fn revoke_key(
+        &self,
+        id: KeyId,
+        request_id: Option<Bytes>,
+        expected: Option<CommitId>,
+    ) -> Result<Answered<()>, Rejection> {
         let call = self.call(Command::RevokeKey(RevokeKey { id }), request_id);
+        let call = Call { expected_revision: expected, ..call };
         answered(self.one(call, Urgency::Normal).await, |reply| match reply {
             Reply::KeyRevoked => Ok(()),
             other => Err(other),
         })
     }
 
-    async fn on_key(&self, command: Command, request_id: Option<Bytes>) -> Result<Answered<ApiKey>, Rejection> {
-        let reply = self.one(self.call(command, request_id), Urgency::Normal).await;
+    async fn on_key(
+        &self,
+        command: Command,
+        request_id: Option<Bytes>,
+        expected: Option<CommitId>,
+    ) -> Result<Answered<ApiKey>, Rejection> {
+        let call = Call { expected_revision: expected, ..self.call(command, request_id) };
+        let reply = self.one(call, Urgency::Normal).await;
         answered(reply, |reply| match reply {
             Reply::Key(key) => Ok(*key),
             other => Err(other),
         })
     }
 
-    pub async fn key(&self, id: KeyId) -> Result<ApiKey, Rejection> {
+    /// The key, and its revision.
+    pub async fn key(&self, id: KeyId) -> Result<(ApiKey, CommitId), Rejection> {
         self.principal.scopes.need(Scopes::ADMIN, "admin")?;
         find(self, id).await?.ok_or(Rejection::KeyNotFound)
     }
@@ -124,9 +139,12 @@ fn parse_cursor(text: &str) -> Result<Place, Rejection> {
     Ok(Place { columns: vec![Value::Text(name.into())], key: Bytes::copy_from_slice(id.as_bytes()) })
 }
 
-async fn find(client: &Client, id: KeyId) -> Result<Option<ApiKey>, Rejection> {
-    match read_one(&client.shared, Key::ApiKey(HOME, id), PartMask::ALL).await? {
-        Some(Record::ApiKey(key)) => Ok(Some(*key)),
+async fn find(client: &Client, id: KeyId) -> Result<Option<(ApiKey, CommitId)>, Rejection> {
+    let key = Key::ApiKey(HOME, id);
+    let read = client.shared.store.read(HOME, vec![(key, PartMask::ALL)]).await.map_err(unavailable)?;
+    let Some(found) = read.found.into_iter().next().flatten() else { return Ok(None) };
+    match decode(key, &found, PartMask::ALL)? {
+        Record::ApiKey(key) => Ok(Some((*key, found.revision))),
         _ => Ok(None),
     }
 }
@@ -134,7 +152,7 @@ async fn find(client: &Client, id: KeyId) -> Result<Option<ApiKey>, Rejection> {
 impl Engine {
     /// The key as the store has it now, for whoever checks secrets; `None` if there is none.
     pub async fn find_key(&self, id: KeyId) -> Result<Option<ApiKey>, Rejection> {
-        find(&self.client_as(Principal::engine()), id).await
+        Ok(find(&self.client_as(Principal::engine()), id).await?.map(|(key, _)| key))
     }
 
     /// Notes that the key is in use; written once an hour.

@@ -136,6 +136,8 @@ pub type Counts = BTreeMap<(Text, Text, PublicState), u64>;
 
 /// Records one page may look at.
 const LOOK_PER_PAGE: usize = 4000;
+/// Executions that are looked at in one call, however small the page: a filter may let few of them through.
+const LOOK_AT_ONCE: usize = 64;
 const COUNT_PAGE: usize = 1000;
 /// Bytes of steps in one page; a single step may have more.
 const STEP_PAGE_BYTES: usize = 4 << 20;
@@ -146,12 +148,21 @@ pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Ex
     view(shared, execution, revision).await
 }
 
+/// What an operator said who failed an execution that never ran. Wants its actions.
+fn forced_failure(execution: &Execution) -> Option<Failure> {
+    if !matches!(execution.hot.state, State::Done { outcome: Outcome::Failed, reason: Reason::Operator, .. }) {
+        return None;
+    }
+    let action = execution.actions().kept.iter().rev().find(|action| &*action.verb == "force_fail")?;
+    Some(Failure { category: "operator".into(), message: action.reason.clone(), retry_at: None, has_detail: false })
+}
+
 async fn view(shared: &Shared, execution: Execution, revision: CommitId) -> Result<ExecutionView, Rejection> {
     let id = execution.id;
     let last = execution.hot.attempts.checked_sub(1).filter(|_| execution.hot.open.is_none());
     let last_failure = match last {
         Some(index) => load_attempt(shared, id, index, PartMask::NONE).await?.and_then(|attempt| attempt.failure),
-        None => None,
+        None => forced_failure(&execution),
     };
     Ok(ExecutionView {
         public_state: execution.public_state(),
@@ -465,7 +476,10 @@ async fn ended_attempts(shared: &Shared, execution: &Execution) -> Result<Vec<At
             attempts.push(*attempt);
         }
     }
-    attempts.extend(open.cloned());
+    if let Some(mut open) = open.cloned() {
+        open.seal();
+        attempts.push(open);
+    }
     Ok(attempts)
 }
 
@@ -484,6 +498,15 @@ pub async fn history(shared: &Shared, who: &Principal, id: ExecutionId) -> Resul
     };
     let mut entries =
         vec![HistoryEntry { by: Some(execution.spec.creator.clone()), ..entry(execution.hot.created_at, "submitted") }];
+    // Before the attempts: of things that happened at one time, the cause stands before what it caused.
+    for action in &execution.actions().kept {
+        entries.push(HistoryEntry {
+            epoch: Some(action.epoch),
+            by: Some(action.by.clone()),
+            reason: Some(action.reason.clone()),
+            ..entry(action.at, &action.verb)
+        });
+    }
     for attempt in &attempts {
         dropped += attempt.leases_dropped;
         for episode in &attempt.leases {
@@ -500,14 +523,6 @@ pub async fn history(shared: &Shared, who: &Principal, id: ExecutionId) -> Resul
                 entries.push(HistoryEntry { reason, ..of(to, cause.name()) });
             }
         }
-    }
-    for action in &execution.actions().kept {
-        entries.push(HistoryEntry {
-            epoch: Some(action.epoch),
-            by: Some(action.by.clone()),
-            reason: Some(action.reason.clone()),
-            ..entry(action.at, &action.verb)
-        });
     }
     if let State::Done { outcome, reason, by, at, attempt, .. } = &execution.hot.state {
         entries.push(HistoryEntry {
@@ -531,30 +546,34 @@ pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Resul
     let walk = Walk { namespace: &who.namespace, filter: &wanted, ascending: filter.ascending, partition: None };
     let mut page = ListPage::default();
     let mut looked = 0;
+    // The last one of a full page. Whether there is a next page is known when one more is found, or the end.
+    let mut last = None;
     loop {
-        let (entries, more) = walk.page(shared, cursor.as_ref(), limit).await?;
+        let (entries, more) = walk.page(shared, cursor.as_ref(), limit.max(LOOK_AT_ONCE) + 1).await?;
         looked += entries.len();
-        for (at, entry) in entries.iter().enumerate() {
+        for entry in &entries {
             cursor = place_of(entry);
             let Some(found) = &entry.found else { continue };
             let Some(key) = entry.key() else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if wanted.matches(&execution) {
-                page.revisions.push(found.revision);
-                page.executions.push(*execution);
+            if !wanted.matches(&execution) {
+                continue;
             }
-            if page.executions.len() == limit {
-                if more || at + 1 < entries.len() {
-                    page.next_cursor = cursor.as_ref().map(write_cursor);
-                }
+            if last.is_some() {
+                page.next_cursor = last;
                 return Ok(page);
+            }
+            page.revisions.push(found.revision);
+            page.executions.push(*execution);
+            if page.executions.len() == limit {
+                last = cursor.as_ref().map(write_cursor);
             }
         }
         if !more {
             return Ok(page);
         }
         if looked >= LOOK_PER_PAGE {
-            page.next_cursor = cursor.as_ref().map(write_cursor);
+            page.next_cursor = last.or_else(|| cursor.as_ref().map(write_cursor));
             return Ok(page);
         }
     }

@@ -113,7 +113,7 @@ pub fn again(tx: &mut Tx<'_>, id: ExecutionId, reference: &[u8; 32]) -> Result<O
         resumed,
         timeout_left_ms: timeout_due.map(|due| due.since(now)),
     };
-    let hold = Holding { lease: lease.id, lease_ms: lease.lease_ms, expires_in_ms: lease.expires_at.since(now) };
+    let hold = Holding { lease: lease.id, lease_ms: lease.lease_ms, expires_in_ms: lease.expires_at.since(now), at: now };
     Ok(Some(claimed(&execution, hold, lineage, run)))
 }
 
@@ -122,6 +122,7 @@ struct Holding {
     lease: LeaseId,
     lease_ms: u64,
     expires_in_ms: u64,
+    at: Time,
 }
 
 /// The parts that the reply carries and that are there.
@@ -203,7 +204,7 @@ fn lease(execution: &mut Execution, cmd: &Claim, lineage: Lineage, now: Time) ->
     hot.first_started_at.get_or_insert(now);
     hot.changed_at = now;
     let (attempt, attempt_kind) = (open.index, open.kind);
-    let hold = Holding { lease: cmd.lease, lease_ms: cmd.lease_ms, expires_in_ms: cmd.lease_ms };
+    let hold = Holding { lease: cmd.lease, lease_ms: cmd.lease_ms, expires_in_ms: cmd.lease_ms, at: now };
     let claimed = claimed(execution, hold, lineage, Run { attempt, attempt_kind, resumed, timeout_left_ms });
     (since, Box::new(claimed))
 }
@@ -244,6 +245,7 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         epoch: hot.epoch,
         lease_ms: hold.lease_ms,
         expires_in_ms: hold.expires_in_ms,
+        at: hold.at,
         attempt: run.attempt,
         attempt_kind: run.attempt_kind,
         resumed: run.resumed,
@@ -384,7 +386,7 @@ mod tests {
         let Ok(Reply::Claimed(first)) = first else { panic!("claimed") };
         let again = |world: &mut World, reference| world.claim_again(id, &reference);
         let repeat = again(world.at(10_000), reference).expect("the same lease");
-        assert_eq!(repeat, Claimed { expires_in_ms: 20_000, ..*first });
+        assert_eq!(repeat, Claimed { expires_in_ms: 20_000, at: Time::from_ms(10_000), ..*first });
         assert_eq!(again(&mut world, [8; 32]), None);
         assert_eq!(again(world.at(30_000), reference), None, "a lease that ran out is not given again");
     }

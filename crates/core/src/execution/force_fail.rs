@@ -20,7 +20,9 @@ pub fn force_fail(tx: &mut Tx<'_>, who: &Principal, cmd: &ForceFail) -> Result<R
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, WITH_ACTIONS)?;
     refuse_done(&execution)?;
-    note(&mut execution, "force_fail", who, &cmd.reason, now);
+    // Without an attempt there is no other place that keeps the message.
+    let said = if execution.hot.attempts == 0 { &cmd.message } else { &cmd.reason };
+    note(&mut execution, "force_fail", who, said, now);
     let failure =
         Failure { category: "operator".into(), message: cmd.message.clone(), retry_at: None, has_detail: false };
     let outcome = Outcome::Failed;

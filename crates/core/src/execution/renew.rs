@@ -35,7 +35,7 @@ pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Sto
     progress::tell(&mut execution, cmd.percent, &cmd.message, now);
     save_checkpoint(&mut execution, &cmd.checkpoint, now);
     let expires_at = extend(tx, &mut execution, cmd.lease_ms);
-    let State::Active { timeout_due, cancel, .. } = &execution.hot.state else {
+    let State::Active { lease, timeout_due, cancel, .. } = &execution.hot.state else {
         return Err(Rejection::internal("E6 a fence passes on Active only").into());
     };
     let renewed = Renewed {
@@ -46,6 +46,7 @@ pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Sto
             kill_in_ms: cancel.kill_at.map(|at| at.since(now)),
         }),
         steps,
+        holder: lease.session.map(|session| (lease.instance.clone(), session)),
     };
     if tells || before != Some(expires_at) || renewed.steps.iter().any(|step| !step.existed) {
         tx.put_execution(execution);

@@ -166,7 +166,10 @@ impl Body {
     /// When time alone changes it.
     fn due_at(&self) -> Time {
         match &self.state {
-            State::Draining(Drain { deadline_at: Some(deadline), .. }) if self.owed.is_none() => {
+            // At the deadline it owes the end of what is left; a debt of earlier sessions does not put that off.
+            State::Draining(Drain { deadline_at: Some(deadline), .. })
+                if !self.owed.is_some_and(|owed| owed.end == WorkerEnd::Drained) =>
+            {
                 self.silent_at().min(*deadline)
             }
             State::Active | State::Draining(_) => self.silent_at(),

@@ -37,10 +37,11 @@ struct Asked<'a> {
     query: &'a str,
     body: Value,
     request_id: Option<&'a str>,
+    if_match: Option<&'a str>,
 }
 
 fn ask<'a>(operation: &'a str, path: Option<&'a str>, body: Value) -> Asked<'a> {
-    Asked { operation, path, query: "", body, request_id: None }
+    Asked { operation, path, query: "", body, request_id: None, if_match: None }
 }
 
 async fn call(dispatch: &Dispatch, caller: &Caller, asked: Asked<'_>) -> Result<Answer, Problem> {
@@ -50,7 +51,7 @@ async fn call(dispatch: &Dispatch, caller: &Caller, asked: Asked<'_>) -> Result<
         query: asked.query.to_string(),
         body: body.into(),
         idempotency_key: asked.request_id.map(str::to_string),
-        if_match: None,
+        if_match: asked.if_match.map(str::to_string),
     };
     let call = Call::from_wire(asked.operation, wire)?;
     dispatch.call(caller, call, &Around::default()).await
@@ -189,4 +190,27 @@ async fn api_28_what_an_administrator_did_is_listed_with_its_filters() {
     let about = page(&root(), &format!("target={}", made.key.id)).await;
     assert_eq!(verbs(&about), ["5 revoke_key ok", "1 create_key ok"]);
     assert_eq!(page(&keeper_of("shop"), "").await.items.len(), 0, "keys belong to the whole deployment");
+}
+
+#[tokio::test]
+async fn api_12_a_key_is_changed_only_as_it_was_seen() {
+    let dispatch = dispatch().await;
+    let made = call(&dispatch, &root(), ask("create_key", None, new("ci", &["shop"]))).await.unwrap();
+    let Reply::CreateKey(made) = made.reply else { panic!("{made:?}") };
+    let id = Some(made.key.id.as_str());
+    let seen = call(&dispatch, &root(), ask("get_key", id, Value::Null)).await.unwrap().revision.unwrap();
+    let rename = |to: &str| Asked { if_match: Some(&seen), ..ask("change_key", id, json!({ "name": to })) };
+    call(&dispatch, &root(), rename("ci-2")).await.unwrap();
+    for stale in [rename("ci-3"), Asked { if_match: Some("999"), ..ask("revoke_key", id, Value::Null) }] {
+        let refused = call(&dispatch, &root(), stale).await.unwrap_err();
+        assert_eq!(refused.code, Code::RevisionMismatch);
+    }
+    let Reply::GetKey(key) = call(&dispatch, &root(), ask("get_key", id, Value::Null)).await.unwrap().reply else {
+        panic!()
+    };
+    assert_eq!(key.name, "ci-2");
+    let items = json!({ "items": [{ "execution": "x_0_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01" }] });
+    let many = Asked { if_match: Some(&seen), ..ask("cancel_executions", None, items) };
+    let refused = call(&dispatch, &root(), many).await.unwrap_err();
+    assert_eq!((refused.code, refused.fields["field"].as_str()), (Code::InvalidArgument, Some("If-Match")));
 }

@@ -92,13 +92,13 @@ struct Counts {
 
 impl Counts {
     fn of(cell: &Cell) -> Self {
-        let ended: u64 = cell.finished.iter().map(|count| u64::from(*count)).sum();
-        let completed = u64::from(cell.finished[Outcome::Success as usize]);
+        let ended = |outcome: Outcome| u64::from(cell.finished[outcome as usize]);
         Self {
             submitted: cell.submitted.into(),
             claimed: cell.claimed.iter().map(|count| u64::from(*count)).sum(),
-            completed,
-            failed: ended - completed,
+            completed: ended(Outcome::Success),
+            // Who cancels has what they wanted.
+            failed: ended(Outcome::Failed) + ended(Outcome::Expired),
             retried: cell.retried.into(),
         }
     }

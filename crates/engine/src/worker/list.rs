@@ -36,7 +36,8 @@ pub(crate) async fn list(shared: &Shared, who: &Principal, filter: &WorkerFilter
     if let Some(cursor) = &cursor {
         check_token("cursor", cursor, limits::WORKER_MAX).map_err(|_| Rejection::InvalidCursor)?;
     }
-    let claiming = shared.hub.workers(&who.namespace, shared.now());
+    let mut claiming = shared.hub.workers(&who.namespace, shared.now());
+    claiming.retain(|(_, seen)| seen.session.is_none());
     let mut page = WorkerPage::default();
     let mut looked = 0;
     loop {
@@ -147,7 +148,8 @@ pub(crate) async fn live(shared: &Shared, namespace: &Text) -> Result<Vec<(Text,
             } else if !live.contains_key(&body.instance) && body.silent_at() > now {
                 let kinds = body.kinds.map(Into::into);
                 let (lanes, capabilities, worker) = (body.lanes, body.capabilities, body.worker);
-                live.insert(body.instance, Seen { worker, lanes, kinds, capabilities, at: body.last_seen_at });
+                let (session, at) = (Some(body.session), body.last_seen_at);
+                live.insert(body.instance, Seen { session, worker, lanes, kinds, capabilities, at });
             }
         }
         if after.is_none() {

@@ -10,7 +10,7 @@ mod verbs;
 
 pub(crate) use list::{get, list, live};
 pub(crate) use roster::Roster;
-pub(crate) use verbs::{Admitted, admit, deregister, drain, heartbeat, mark_dead, register, undrain};
+pub(crate) use verbs::{Admitted, admit, deregister, drain, heartbeat, mark_dead, register, renewed, undrain};
 
 use std::collections::BTreeMap;
 use weft_core::command::Fence;

@@ -12,7 +12,7 @@ use weft_core::error::Rejection;
 use weft_core::record::worker::{Body, State};
 use weft_core::record::{Key, Record, Worker};
 use weft_core::schema::{Kind, PartMask};
-use weft_core::text::Text;
+use weft_core::text::{Capabilities, Text};
 use weft_core::{PartitionId, Time};
 use weft_store::{Page, Range, Scan, Target};
 
@@ -57,7 +57,15 @@ pub(crate) enum Standing {
         stirred: Stirred,
         /// It is time to write that it was seen.
         stale: bool,
+        offer: Offer,
     },
+}
+
+/// What a process said that it takes when it registered.
+pub(crate) struct Offer {
+    pub lanes: Vec<Text>,
+    pub kinds: Option<Vec<Text>>,
+    pub capabilities: Capabilities,
 }
 
 /// Resolves when a waiting claim should look again whether it may wait.
@@ -134,15 +142,37 @@ impl Roster {
                 if stale {
                     known.seen_at = now;
                 }
-                Ok(Standing::Free { session: body.session, stirred: Stirred(Some(known.stir.subscribe())), stale })
+                let offer = Offer {
+                    lanes: body.lanes.clone(),
+                    kinds: body.kinds.clone(),
+                    capabilities: body.capabilities.clone(),
+                };
+                let stirred = Stirred(Some(known.stir.subscribe()));
+                Ok(Standing::Free { session: body.session, stirred, stale, offer })
             }
         }
+    }
+
+    /// A process that registered was seen; true if it is time to write that.
+    pub fn touch(&self, namespace: &Text, instance: &Text, session: u64, now: Time) -> bool {
+        let mut inside = self.lock();
+        let known = inside.known.get_mut(&(namespace.clone(), instance.clone()));
+        let Some(known) = known.filter(|known| known.body.session == session) else { return false };
+        let silent = matches!(known.body.state, State::Dead { marked: None, .. });
+        let stale = silent || now.since(known.seen_at.max(known.body.last_seen_at)) >= known.body.seen_every_ms();
+        if stale {
+            known.seen_at = now;
+        }
+        stale
     }
 
     /// Takes what a commit, a look-up or a look at the registry has shown, unless something newer is known; tells the
     /// process what it should know of it.
     pub fn note(&self, hub: &Hub, body: &Body, clock: Time) {
         let key = (body.namespace.clone(), body.instance.clone());
+        if matches!(body.state, State::Left { .. }) {
+            hub.unsee(&body.namespace, &body.instance);
+        }
         let mut inside = self.lock();
         let full = inside.known.len() >= KNOWN_MAX;
         let Some(known) = inside.known.get_mut(&key) else {

@@ -2,7 +2,7 @@
 
 use super::leases::{self, indexed};
 use super::list::only_claims;
-use super::roster::{self, Standing, Stirred};
+use super::roster::{self, Offer, Standing, Stirred};
 use super::*;
 use crate::client::Urgency;
 use crate::engine::Shared;
@@ -32,6 +32,8 @@ pub(crate) enum Admitted {
     Yes {
         session: Option<u64>,
         stirred: Stirred,
+        /// What stands for what the claim does not say.
+        offer: Option<Offer>,
     },
     Draining,
 }
@@ -52,15 +54,22 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
     }
     match standing {
         // It was just read, and there are too many to remember it.
-        Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER }),
-        Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER }),
+        Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER, offer: None }),
+        Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER, offer: None }),
         Standing::Draining => Ok(Admitted::Draining),
-        Standing::Free { session, stirred, stale } => {
+        Standing::Free { session, stirred, stale, offer } => {
             if stale {
                 seen(shared, who, claim.instance.clone(), session);
             }
-            Ok(Admitted::Yes { session: Some(session), stirred })
+            Ok(Admitted::Yes { session: Some(session), stirred, offer: Some(offer) })
         }
+    }
+}
+
+/// The holder of a lease renewed it. Processes that never registered, or not on this node, are passed.
+pub(crate) fn renewed(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
+    if shared.roster.touch(&who.namespace, instance, session, shared.now()) {
+        seen(shared, who, instance.clone(), session);
     }
 }
 
@@ -96,7 +105,7 @@ pub(crate) async fn register(shared: &Shared, who: &Principal, it: Registration)
         name: place::of_worker(shared, &who.namespace, &it.instance),
         worker: it.worker,
         boot_id: it.boot_id,
-        lanes: it.lanes,
+        lanes: if it.lanes.is_empty() { vec!["default".into()] } else { it.lanes },
         kinds: it.kinds,
         capabilities: Capabilities::new(&it.capabilities)?,
         capacity: it.capacity,

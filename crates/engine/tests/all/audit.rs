@@ -103,7 +103,7 @@ async fn sec_12_a_refusal_is_written_before_it_is_answered() {
         tokio::join!(ann.hold(Holding::new(ids[0], "because")), ann.hold(Holding::new(gone, "because")),);
     assert!(held.is_ok() && refused.is_err());
     let root = admin(&kit.engine);
-    root.revoke_key(id("aaaaaaaa"), None).await.unwrap_err();
+    root.revoke_key(id("aaaaaaaa"), None, None).await.unwrap_err();
     let log = root.audit(AuditFilter::default()).await.unwrap().entries;
     let expected = [
         "0 root revoke_key key_not_found",

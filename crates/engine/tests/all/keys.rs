@@ -50,11 +50,11 @@ async fn api_24_a_key_that_one_node_revoked_is_unknown_to_the_next_look_of_anoth
     here.create_key(key("aaaaaaaa", "ops"), None).await.unwrap();
     assert!(two.engine.find_key(id("aaaaaaaa")).await.unwrap().is_some());
     let change = ChangeKey { scopes: Some(Scopes::WORK), ..ChangeKey::new(id("aaaaaaaa")) };
-    there.change_key(change, None).await.unwrap();
+    there.change_key(change, None, None).await.unwrap();
     assert_eq!(one.engine.find_key(id("aaaaaaaa")).await.unwrap().unwrap().body.scopes, Scopes::WORK);
-    here.revoke_key(id("aaaaaaaa"), None).await.unwrap();
+    here.revoke_key(id("aaaaaaaa"), None, None).await.unwrap();
     assert_eq!(two.engine.find_key(id("aaaaaaaa")).await.unwrap(), None);
-    assert_eq!(there.revoke_key(id("aaaaaaaa"), None).await.unwrap_err(), Rejection::KeyNotFound);
+    assert_eq!(there.revoke_key(id("aaaaaaaa"), None, None).await.unwrap_err(), Rejection::KeyNotFound);
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,8 +68,8 @@ async fn api_9_a_repeat_of_a_creation_or_a_rotation_says_so() {
     let repeat = root.create_key(key("bbbbbbbb", "ops"), again()).await;
     assert_eq!(repeat, Ok(KeyCreation::Repeated(first)));
     let rotation = |mac| RotateKey { id: id("aaaaaaaa"), mac: Mac([mac; 32]), overlap_ms: Some(0) };
-    assert!(!root.rotate_key(rotation(2), again()).await.unwrap().repeated);
-    let repeat = root.rotate_key(rotation(3), again()).await.unwrap();
+    assert!(!root.rotate_key(rotation(2), again(), None).await.unwrap().repeated);
+    let repeat = root.rotate_key(rotation(3), again(), None).await.unwrap();
     assert!(repeat.repeated && repeat.body.mac == Mac([2; 32]));
 }
 

@@ -1,6 +1,6 @@
 use crate::kit::*;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Cancellation, Completion, Failing, Holding, ListFilter, Obstacle, Replaying, Submission};
+use weft_engine::{Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying, Submission};
 
 #[tokio::test(start_paused = true)]
 async fn ex_70_a_list_shows_each_execution_once_newest_first() {
@@ -31,8 +31,12 @@ async fn ex_70_a_list_shows_each_execution_once_newest_first() {
         }
         assert_eq!(seen, wanted);
     }
-    let odd = ListFilter { kind: Some("odd".into()), limit: Some(1000), ..ListFilter::default() };
-    assert_eq!(kit.client.list(odd).await.unwrap().executions.len(), 18);
+    let odd = ListFilter { kind: Some("odd".into()), limit: Some(18), ..ListFilter::default() };
+    let page = kit.client.list(odd.clone()).await.unwrap();
+    assert_eq!((page.executions.len(), page.next_cursor), (18, None), "others follow, but none that is asked for");
+    let page = kit.client.list(ListFilter { limit: Some(17), ..odd.clone() }).await.unwrap();
+    let page = kit.client.list(ListFilter { cursor: page.next_cursor, ..odd }).await.unwrap();
+    assert_eq!((page.executions.len(), page.next_cursor), (1, None));
     let counts = kit.client.count(ListFilter::default()).await.unwrap();
     let done: u64 = counts.iter().filter(|(key, _)| key.2 == PublicState::Completed).map(|(_, count)| count).sum();
     assert_eq!((done, counts.values().sum::<u64>()), (9, 37));
@@ -187,4 +191,23 @@ async fn ex_70_children_are_listed_page_by_page() {
     assert_eq!(seen, children);
     let stranger = kit.engine.client("other").unwrap();
     assert_eq!(stranger.children(parent, None, 3).await.unwrap_err().code(), "execution_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_attempts_are_listed_with_the_one_that_runs() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    kit.claim().await;
+    let attempts = kit.client.attempts(id).await.unwrap();
+    assert_eq!(attempts.len(), 1);
+    assert_eq!((attempts[0].result(), attempts[0].detail()), (None, None), "it has none yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_61_what_an_operator_says_of_an_execution_that_never_ran_is_kept() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    kit.client.force_fail(ForceFailing::new(id, "no such order", "cleaning up")).await.unwrap();
+    let failure = kit.client.get(id).await.unwrap().last_failure.unwrap();
+    assert_eq!((&*failure.category, &*failure.message), ("operator", "no such order"));
 }

@@ -7,7 +7,7 @@ use weft_core::command::{Fence, Principal, Scopes};
 use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS};
 use weft_core::reply::Claimed;
 use weft_engine::worker::{Heartbeat, Registration, State, WorkerFilter, WorkerTarget};
-use weft_engine::{Cancellation, Claim, Client, Completion, Explanation, Notice, Revoking, Submission};
+use weft_engine::{Cancellation, Claim, Client, Completion, Explanation, Notice, Renewal, Revoking, Submission};
 
 fn fence(work: &Claimed) -> Fence {
     Fence { lease: work.lease, epoch: work.epoch }
@@ -139,6 +139,35 @@ async fn sd_54_at_the_deadline_of_a_drain_what_is_left_goes_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sd_54_a_start_before_does_not_put_off_the_deadline_of_a_drain() {
+    let kit = open_with(4, Default::default()).await;
+    start(&kit.client, "a").await;
+    let session = start(&kit.client, "b").await;
+    let id = kit.submit(Submission::new("mail")).await;
+    kit.client.claim(worker().session(session).lease_ms(600_000)).await.unwrap();
+    kit.client.drain(instance(), "deploy", Some(700)).await.unwrap();
+    linger(2_000).await;
+    assert!(kit.client.get(id).await.unwrap().execution.lease().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3_a_claim_takes_what_its_process_registered_for() {
+    let kit = open_with(4, Default::default()).await;
+    let registration = Registration::new("mailer", "mailer-1", "a").lane("mine").kind("good").offers("gpu");
+    let session = kit.client.register(registration).await.unwrap().worker.session;
+    for (lane, kind) in [("default", "good"), ("mine", "bad"), ("mine", "good")] {
+        let submission = Submission::new(kind).lane(lane);
+        kit.submit(if lane == "mine" { submission.needs("gpu") } else { submission }).await;
+    }
+    let claim = Claim { max: 10, ..worker().session(session) };
+    let taken = kit.client.claim(claim.clone()).await.unwrap().executions;
+    let taken: Vec<_> = taken.iter().map(|work| (&*work.lane, &*work.kind)).collect();
+    assert_eq!(taken, [("mine", "good")]);
+    let taken = kit.client.claim(claim.lane("default")).await.unwrap().executions;
+    assert_eq!((taken.len(), &*taken[0].lane), (1, "default"), "what it says counts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sc_164_a_thousand_leases_of_a_dead_worker_go_to_others_once() {
     let kit = open_with(4, Default::default()).await;
     let session = start(&kit.client, "a").await;
@@ -231,6 +260,26 @@ async fn sd_49_claims_count_as_being_seen() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sd_49_renewals_count_as_being_seen() {
+    let kit = open().await;
+    let registration = Registration::new("mailer", "mailer-1", "a").ttl_ms(6_000);
+    let session = kit.client.register(registration).await.unwrap().worker.session;
+    kit.submit(Submission::new("mail")).await;
+    let work = kit.client.claim(worker().session(session)).await.unwrap().executions.remove(0);
+    for _ in 0..10 {
+        linger(1_500).await;
+        kit.client.renew(Renewal::of(&work)).await.unwrap();
+    }
+    linger(100).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "active");
+    linger(9_000).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "dead");
+    kit.client.renew(Renewal::of(&work)).await.unwrap();
+    linger(100).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "active");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sd_52_a_heartbeat_tells_of_every_lost_cancelled_and_forgotten_lease() {
     for renew in [false, true] {
         let kit = open_with(4, Default::default()).await;
@@ -277,6 +326,8 @@ async fn sd_48_a_process_that_leaves_hands_back_what_it_holds() {
     let stale = kit.client.deregister("mailer-1", Some(session + 1)).await;
     assert_eq!(stale.unwrap_err().code(), "instance_superseded");
     assert_eq!(kit.client.deregister("mailer-1", Some(session)).await.unwrap(), 1);
+    let listed = kit.client.workers(WorkerFilter::default()).await.unwrap().workers;
+    assert!(listed.iter().all(|worker| worker.state.name() != "active"), "{listed:?}");
     assert_eq!(kit.client.get(id).await.unwrap().execution.hot.reclaims, 0);
     let gone = kit.client.heartbeat(Heartbeat::new("mailer-1").session(session)).await;
     assert_eq!(gone.unwrap_err().code(), "worker_not_found");

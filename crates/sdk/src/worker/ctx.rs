@@ -38,14 +38,14 @@ struct Shared {
 }
 
 impl Ctx {
-    pub(crate) fn new(client: Client, states: Arc<States>, mut claimed: Claimed, sent: Instant) -> Self {
+    pub(crate) fn new(client: Client, states: Arc<States>, mut claimed: Claimed, begun: Instant) -> Self {
         let steps = std::mem::replace(&mut claimed.steps, Steps { items: Vec::new(), more: false });
         let expires_ms = AtomicU64::new(claimed.lease.expires_in_ms);
         Self(Arc::new(Shared {
             client,
             states,
             claimed,
-            base: sent,
+            base: begun,
             expires_ms,
             token: Token::default(),
             paused: AtomicBool::new(false),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
-use weft_sdk::api::execution::PublicState;
+use weft_sdk::api::execution::{Policy, PublicState};
 use weft_sdk::test::Harness;
 use weft_sdk::worker::Cause;
 use weft_sdk::{Checkpoint, Ctx, Failure, Json, NoResult, State, Worker};
@@ -51,6 +51,19 @@ async fn sdk_31_a_long_handler_keeps_its_lease() {
     assert_eq!(run.result::<u64>().await.unwrap(), 3_600);
     let execution = run.get().await.unwrap();
     assert_eq!((execution.attempts, execution.reclaims, execution.epoch), (1, 0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_32_a_lease_begins_when_the_wait_for_work_ends() {
+    let harness = Harness::new().await;
+    harness.worker(|worker| worker.lease(secs(5)).handle("long", long));
+    // The claim waits for longer than the lease and than the time of the attempt.
+    harness.advance(secs(20)).await;
+    let policy = Policy { attempt_timeout_ms: Some(4_000), ..Policy::default() };
+    let run = harness.submit("long", &1).policy(policy).await.unwrap();
+    assert_eq!(run.result::<u64>().await.unwrap(), 1);
+    let execution = run.get().await.unwrap();
+    assert_eq!((execution.attempts, execution.reclaims), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,6 +94,8 @@ impl Running {
         let sent = self.claiming.sent.take().unwrap_or(now);
         match reply {
             Ok(claimed) => {
+                // The lease begins when the wait ends. Counted like this it never ends later here than at the server.
+                let begun = (sent + Duration::from_millis(claimed.waited_ms)).min(now);
                 let is_repeat = std::mem::take(&mut self.claiming.failures) > 0;
                 self.claiming.id = None;
                 self.control.succeeded();
@@ -105,7 +107,7 @@ impl Running {
                     if is_repeat && self.find(&task.execution, task.lease.epoch).is_some() {
                         continue;
                     }
-                    self.take(task, sent, now);
+                    self.take(task, begun, now);
                 }
                 for notice in claimed.notices {
                     self.noticed(notice)?;
@@ -140,15 +142,15 @@ impl Running {
         Duration::from_millis(bound / 2 + self.once.world().up_to(bound / 2))
     }
 
-    fn take(&mut self, task: Task, sent: Instant, now: Instant) {
-        let timeout_at = task.timeout_left_ms.map(|ms| sent + Duration::from_millis(ms));
+    fn take(&mut self, task: Task, begun: Instant, now: Instant) {
+        let timeout_at = task.timeout_left_ms.map(|ms| begun + Duration::from_millis(ms));
         let lease = Duration::from_millis(task.lease.expires_in_ms);
-        let ctx = Ctx::new(self.client.clone(), self.states.clone(), task, sent);
+        let ctx = Ctx::new(self.client.clone(), self.states.clone(), task, begun);
         let slot = self.next_slot;
         self.next_slot += 1;
         let held = Held { ctx, phase: Phase::Queued { since: now }, lost: false, kill_at: None, timeout_at };
         self.look_at(held.next_check(super::STALE));
-        self.renew_by(sent + lease / 3);
+        self.renew_by(begun + lease / 3);
         self.held.insert(slot, held);
         match self.drain {
             Some(_) => self.hand_back(slot),
