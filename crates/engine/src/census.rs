@@ -6,7 +6,7 @@ use crate::reads;
 use crate::telemetry::lanes::{LANES_MAX, OTHER};
 use crate::worker::{self, WorkerFilter};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_core::command::{Principal, Scopes};
@@ -58,6 +58,8 @@ pub struct Depth {
     pub states: BTreeMap<PublicState, u64>,
     /// Since when the head of the lane is claimable.
     pub oldest: Option<Time>,
+    /// Sets of capabilities that waiting executions ask for.
+    pub capability_sets: BTreeSet<Text>,
 }
 
 /// An active execution.
@@ -142,6 +144,7 @@ pub fn refresh_gauges(shared: &Arc<Shared>) {
 async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     let mut executions: BTreeMap<(Text, PublicState), u64> = BTreeMap::new();
     let mut oldest: BTreeMap<Text, Time> = BTreeMap::new();
+    let mut sets: BTreeMap<Text, BTreeSet<Text>> = BTreeMap::new();
     // The names that the counters have, and as many more as the bound leaves room for.
     let mut names = shared.telemetry.lane_names();
     let mut manned: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -158,6 +161,7 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
             for (state, count) in &depth.states {
                 *executions.entry((label.clone(), *state)).or_default() += count;
             }
+            sets.entry(label.clone()).or_default().extend(depth.capability_sets.iter().cloned());
             if let Some(since) = depth.oldest {
                 let known = oldest.entry(label).or_insert(since);
                 *known = since.min(*known);
@@ -169,6 +173,7 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     let mut gauges = shared.telemetry.gauges();
     gauges.executions = executions;
     gauges.oldest_ms = oldest.into_iter().map(|(lane, since)| (lane, now.since(since))).collect();
+    gauges.capability_sets = sets.into_iter().map(|(lane, sets)| (lane, sets.len() as u64)).collect();
     gauges.parked = parked;
     gauges.workers = manned;
     Ok(())
@@ -211,6 +216,9 @@ async fn ready(shared: &Shared, namespace: &Text, depths: &mut Depths) -> Result
             let class = &entry.place.columns[..5];
             if queue.as_deref() != Some(class) {
                 (queue, nth) = (Some(class.to_vec()), 0);
+                if let Value::Text(set) = &class[3] {
+                    depth.capability_sets.insert(set.clone());
+                }
             }
             nth += 1;
             // The head of a busy queue is gone before it is read; then one behind it is the oldest.

@@ -6,7 +6,6 @@ use crate::engine::Engine;
 use crate::reads::{decode, unavailable};
 use crate::verb::Answered;
 use bytes::Bytes;
-use weft_core::{CommitId, KeyId};
 use weft_core::command::{Call, ChangeKey, Command, CreateKey, Principal, RevokeKey, RotateKey, Scopes, TouchKey};
 use weft_core::error::Rejection;
 use weft_core::limits;
@@ -15,6 +14,7 @@ use weft_core::record::{ApiKey, Key, Record};
 use weft_core::reply::Reply;
 use weft_core::schema::{IndexId, PartMask, Value};
 use weft_core::text::check_range;
+use weft_core::{CommitId, KeyId};
 use weft_store::{Place, Range, Scan, Target};
 
 /// What became of a key that was to be.

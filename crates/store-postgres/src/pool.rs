@@ -22,6 +22,15 @@ pub enum Use {
     Commit,
 }
 
+impl Use {
+    fn most(&self) -> usize {
+        match self {
+            Use::Read => READERS,
+            Use::Commit => WRITERS,
+        }
+    }
+}
+
 pub struct Pool {
     options: Options,
     purpose: Use,
@@ -41,11 +50,7 @@ pub struct Taken<'a> {
 
 impl Pool {
     pub fn new(purpose: Use, options: Options, counters: Arc<Counters>) -> Self {
-        let most = match purpose {
-            Use::Read => READERS,
-            Use::Commit => WRITERS,
-        };
-        Self { options, purpose, turns: Semaphore::new(most), idle: Mutex::default(), counters }
+        Self { options, purpose, turns: Semaphore::new(purpose.most()), idle: Mutex::default(), counters }
     }
 
     /// A connection that the server has not closed.
@@ -73,6 +78,13 @@ impl Pool {
             Use::Read => connect::session(&self.options).await,
             Use::Commit => connect::writer(&self.options).await,
         }
+    }
+
+    /// Connections in use, those being made included, and idle ones.
+    pub fn connections(&self) -> (usize, usize) {
+        let most = self.purpose.most();
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (most - self.turns.available_permits().min(most), idle)
     }
 
     /// Adds a connection that nobody uses.

@@ -32,6 +32,10 @@ impl Readers {
         Self { pool, call_timeout }
     }
 
+    pub fn connections(&self) -> (usize, usize) {
+        self.pool.connections()
+    }
+
     /// Runs a call on a connection of its own. One that breaks off is closed, whoever gives up.
     pub async fn with<T>(&self, call: impl AsyncFnOnce(&mut Link) -> Result<T, Error>) -> Result<T, Error> {
         let work = async {

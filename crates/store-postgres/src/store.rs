@@ -24,7 +24,7 @@ use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes};
+use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes};
 
 /// When to try again after the server could not be reached.
 const RECONNECT_MS: u64 = 100;
@@ -48,6 +48,13 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
+    /// Connections in use and idle, that of the doorbell apart.
+    fn connections(&self) -> (usize, usize) {
+        let (writing, spare) = self.writers.connections();
+        let (reading, idle) = self.readers.connections();
+        (writing + reading, spare + idle)
+    }
+
     /// Looks at the server and at the schema, and refuses both with a sentence if they do not do. Must be called within
     /// a Tokio runtime, in which the store keeps one task.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
@@ -265,6 +272,7 @@ impl Store for PostgresStore {
             batch_records: 2000,
             batch_bytes: 4 << 20,
             durability: self.durability.clone(),
+            vitals: Vitals { connections: Some(self.connections()), log_bytes: None },
         }
     }
 }

@@ -19,7 +19,9 @@ use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes};
+use weft_store::{
+    Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes,
+};
 
 /// Reads, or commits, that may wait for their thread. Beyond that they are turned away.
 const WAITING_MAX: usize = 1024;
@@ -204,7 +206,17 @@ impl Store for SqliteStore {
                 can_lose: vec!["everything, if the disk itself is lost".to_owned()],
                 verified: true,
             },
+            vitals: Vitals { connections: None, log_bytes: self.log_bytes() },
         }
+    }
+}
+
+impl SqliteStore {
+    /// The log that is not yet in the file; `None` if there is none to look at.
+    fn log_bytes(&self) -> Option<u64> {
+        let mut name = self.path.clone().into_os_string();
+        name.push("-wal");
+        std::fs::metadata(name).ok().map(|found| found.len())
     }
 }
 

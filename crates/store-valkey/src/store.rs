@@ -22,7 +22,7 @@ use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Wakes, merge};
+use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wakes, merge};
 
 /// How long a barred id is kept.
 const BARRED_MS: u64 = 3_600_000;
@@ -236,6 +236,7 @@ impl Store for ValkeyStore {
             batch_records: BATCH_RECORDS,
             batch_bytes: BATCH_BYTES,
             durability: self.durability.read().unwrap_or_else(PoisonError::into_inner).clone(),
+            vitals: Vitals::default(),
         }
     }
 }

@@ -70,6 +70,16 @@ pub struct Description {
     pub batch_records: usize,
     pub batch_bytes: usize,
     pub durability: Durability,
+    pub vitals: Vitals,
+}
+
+/// How a store is at the moment it is described, as far as it can tell without asking anybody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vitals {
+    /// Connections to a server, in use and idle.
+    pub connections: Option<(usize, usize)>,
+    /// Size of a write-ahead log that is kept beside the data.
+    pub log_bytes: Option<u64>,
 }
 
 /// What `read` found.

@@ -113,7 +113,8 @@ pub fn again(tx: &mut Tx<'_>, id: ExecutionId, reference: &[u8; 32]) -> Result<O
         resumed,
         timeout_left_ms: timeout_due.map(|due| due.since(now)),
     };
-    let hold = Holding { lease: lease.id, lease_ms: lease.lease_ms, expires_in_ms: lease.expires_at.since(now), at: now };
+    let hold =
+        Holding { lease: lease.id, lease_ms: lease.lease_ms, expires_in_ms: lease.expires_at.since(now), at: now };
     Ok(Some(claimed(&execution, hold, lineage, run)))
 }
 

@@ -47,6 +47,10 @@ pub fn validate(cmd: &Submit, limits: &Limits, now: Time) -> Result<(), Rejectio
 pub(super) fn validate_content_type(content_type: &Option<Text>, has_bytes: bool) -> Result<(), Rejection> {
     match content_type {
         Some(_) if !has_bytes => Err(Rejection::invalid("content_type", "is given without bytes that it describes")),
+        // What no header could carry could not be told to those who read the bytes.
+        Some(content_type) if content_type.is_empty() || !content_type.bytes().all(|b| (0x20..=0x7e).contains(&b)) => {
+            Err(Rejection::invalid("content_type", "must be printable ASCII, and not empty"))
+        }
         Some(content_type) => check_text("content_type", content_type, CONTENT_TYPE_MAX),
         None => Ok(()),
     }
@@ -260,9 +264,11 @@ mod tests {
         let mut world = World::new();
         let before = world.clone();
         type Change = fn(&mut Submit);
-        let refused: [(&str, Change); 12] = [
+        let refused: [(&str, Change); 14] = [
             ("payload_too_large", |cmd| cmd.input = Some(vec![0; INPUT_MAX + 1].into())),
             ("invalid_argument", |cmd| cmd.content_type = Some("text/plain".into())),
+            ("invalid_argument", |cmd| (cmd.input, cmd.content_type) = (Some("a".into()), Some("a\nb".into()))),
+            ("invalid_argument", |cmd| (cmd.input, cmd.content_type) = (Some("a".into()), Some("".into()))),
             ("invalid_argument", |cmd| cmd.priority = Some(PRIORITY_MAX + 1)),
             ("invalid_argument", |cmd| cmd.lane = "".into()),
             ("invalid_argument", |cmd| cmd.kind = "a b".into()),

@@ -118,9 +118,11 @@ families! {
     "Claims and leases": {
         CLAIM Histogram "weft_claim_seconds" ["result"] "Time that claim calls took, waiting included"
         CLAIMS_WAITING Gauge "weft_claims_waiting" [] "Claim calls that wait for work"
+        CLAIM_REFUSALS Counter "weft_claim_refusals_total" ["why"] "Claim calls that were refused, by the code of the refusal"
         RENEWALS Counter "weft_renewals_total" ["result"] "Leases that were to be renewed"
         HANDOFFS Counter "weft_handoffs_total" [] "Executions that were leased by the commit that submitted them"
         NOTICES Counter "weft_notices_total" ["kind"] "Notices to workers about leases they hold"
+        CAPABILITY_SETS Gauge "weft_capability_sets" ["lane"] "Sets of capabilities that waiting executions of the lane ask for, counted at most every 10 s"
         WORKERS Gauge "weft_workers" ["state"] "Worker processes as the registry has them, and those that only claim from this node"
     }
     "Engine": {
@@ -140,6 +142,8 @@ families! {
         STORE_CALLS Counter "weft_store_calls_total" ["call", "result"] "Calls to the store that were answered"
         STORE_CALL Histogram "weft_store_call_seconds" ["call"] "Time that calls to the store took"
         STORE_BYTES Counter "weft_store_bytes_total" ["direction"] "Bytes of records read and written, about"
+        STORE_CONNECTIONS Gauge "weft_store_connections" ["state"] "Connections to the server of the store"
+        STORE_WAL Gauge "weft_store_wal_bytes" [] "Size of the write-ahead log of an embedded store"
         STORE_RESOLVES Counter "weft_store_resolves_total" ["result"] "Commits of unknown outcome that were asked about"
         STORE_DATA_LOST Counter "weft_store_data_lost_total" [] "Losses of acknowledged writes that were noticed"
     }

@@ -6,6 +6,7 @@ use crate::scanner::Report;
 use crate::stats::Counter;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_core::Time;
 use weft_core::error::Rejection;
 use weft_core::record::execution::PublicState;
@@ -18,6 +19,8 @@ pub struct Claims {
     pub empty: Shared,
     pub draining: Shared,
     pub refused: Shared,
+    /// By the code of the refusal, of which there are few.
+    refusals: Mutex<BTreeMap<&'static str, u64>>,
     waiting: AtomicU64,
 }
 
@@ -27,9 +30,17 @@ impl Claims {
             Ok(reply) if !reply.executions.is_empty() => &self.work,
             Ok(reply) if reply.draining => &self.draining,
             Ok(_) => &self.empty,
-            Err(_) => &self.refused,
+            Err(rejection) => {
+                *self.refusals().entry(rejection.code()).or_default() += 1;
+                &self.refused
+            }
         };
         meter.add_us(us);
+    }
+
+    pub fn refusals(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        // A panic between two counts leaves good counts behind.
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn by_result(&self) -> [(&'static str, &Shared); 4] {
@@ -212,6 +223,7 @@ pub struct Gauges {
     pub asked_at: Option<Time>,
     pub executions: BTreeMap<(Text, PublicState), u64>,
     pub oldest_ms: BTreeMap<Text, u64>,
+    pub capability_sets: BTreeMap<Text, u64>,
     pub parked: BTreeMap<Text, u64>,
     pub workers: BTreeMap<&'static str, u64>,
 }

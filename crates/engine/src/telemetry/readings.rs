@@ -76,7 +76,15 @@ fn claims(shared: &Shared, all: &mut Vec<Readings>) {
     for (result, counter) in [("renewed", renewed), ("refused", refused), ("failed", failed)] {
         renewals.add(&[result], Reading::Count(counter.get()));
     }
-    all.push(renewals);
+    let mut refusals = Readings::new(&CLAIM_REFUSALS);
+    for (why, count) in telemetry.claims.refusals().iter() {
+        refusals.add(&[why], Reading::Count(*count));
+    }
+    let mut sets = Readings::new(&CAPABILITY_SETS);
+    for (lane, count) in &telemetry.gauges().capability_sets {
+        sets.add(&[lane], Reading::Level(*count as f64));
+    }
+    all.extend([renewals, refusals, sets]);
     all.push(Readings::one(&HANDOFFS, Reading::Count(telemetry.book().handoffs)));
     let mut notices = Readings::new(&NOTICES);
     for (kind, count) in shared.hub.notices_sent() {
@@ -134,7 +142,17 @@ fn store(shared: &Shared, all: &mut Vec<Readings>) {
     ] {
         resolves.add(&[result], Reading::Count(counter.get()));
     }
-    all.extend([calls, seconds, bytes, resolves]);
+    let vitals = shared.store.describe().vitals;
+    let mut connections = Readings::new(&STORE_CONNECTIONS);
+    if let Some((in_use, idle)) = vitals.connections {
+        connections.add(&["in_use"], Reading::Level(in_use as f64));
+        connections.add(&["idle"], Reading::Level(idle as f64));
+    }
+    let mut log = Readings::new(&STORE_WAL);
+    if let Some(bytes) = vitals.log_bytes {
+        log.add(&[], Reading::Level(bytes as f64));
+    }
+    all.extend([calls, seconds, bytes, connections, log, resolves]);
     all.push(Readings::one(&STORE_DATA_LOST, Reading::Count(shared.counters.data_lost.get())));
 }
 

@@ -1,6 +1,8 @@
 use crate::kit::*;
 use weft_core::record::execution::PublicState;
-use weft_engine::{Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying, Submission};
+use weft_engine::{
+    Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying, Submission,
+};
 
 #[tokio::test(start_paused = true)]
 async fn ex_70_a_list_shows_each_execution_once_newest_first() {

@@ -169,3 +169,16 @@ async fn a_namespace_sees_its_own_work_and_nothing_of_another() {
     assert_eq!(bank.lanes["money"].states.get(&PublicState::Active), Some(&1));
     assert!(shop.workers.is_empty() && bank.workers.len() == 1, "{shop:?} {bank:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn ops_10_refused_claims_and_wanted_capabilities_are_counted() {
+    let kit = open().await;
+    for capability in ["gpu", "gpu", "tpu"] {
+        kit.submit(Submission::new("train").lane("ml").needs(capability)).await;
+    }
+    let refused = kit.client.claim(worker().session(7)).await.unwrap_err();
+    assert_eq!(count(&kit.engine, "weft_claim_refusals_total", &[refused.code()]), 1);
+    kit.engine.metrics();
+    pass(100).await;
+    assert_eq!(level(&kit.engine, "weft_capability_sets", &["ml"]), Some(2.0));
+}

@@ -10,7 +10,9 @@ mod walk;
 
 pub use partition::{Dump, FeedEntry, Stored};
 
-use crate::{Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Wake, Wakes, merge};
+use crate::{
+    Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes, merge,
+};
 use partition::Partition;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -216,6 +218,7 @@ impl Store for MemoryStore {
                 can_lose: vec!["everything, when the process ends".into()],
                 verified: true,
             },
+            vitals: Vitals::default(),
         }
     }
 }

@@ -277,7 +277,11 @@ impl Running {
         }
         let is_stale = matches!(held.phase, Phase::Queued { since } if since + STALE <= now);
         if held.lost && !matches!(held.phase, Phase::Running { .. }) {
-            tracing::warn!(execution = held.ctx.id(), kind = held.ctx.kind(), "a lease ran out before its outcome was sent");
+            tracing::warn!(
+                execution = held.ctx.id(),
+                kind = held.ctx.kind(),
+                "a lease ran out before its outcome was sent"
+            );
             self.forget(slot);
         } else if is_stale {
             self.hand_back(slot);
