@@ -35,7 +35,7 @@ pub async fn around(
     let method = request.method().clone();
     let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
-    let takes_gzip = pack::takes_gzip(request.headers());
+    let packing = pack::wanted(request.headers());
     let leftover = leftover::lend(&mut request);
     let mut name = String::from("-");
     let path = request.uri().path();
@@ -61,8 +61,8 @@ pub async fn around(
     };
     let mut response =
         result.unwrap_or_else(|problem| reply::problem(&Problem { request_id: Some(id.clone()), ..problem }));
-    if takes_gzip {
-        pack::pack(&mut response).await;
+    if let Some(packing) = packing {
+        pack::pack(&mut response, packing).await;
     }
     if let Some(leftover) = leftover {
         leftover.settle(&mut response).await;

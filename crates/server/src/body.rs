@@ -20,6 +20,8 @@ const BASE64: &[u8] = b"\"base64\"";
 const RATIO_MAX: usize = 16;
 /// Small bodies may shrink more: they cost nothing to unpack.
 const UNPACK_MIN: usize = 64 << 10;
+/// What a packed body may ask to be remembered while it is unpacked: 8 MiB, which every packer keeps to by itself.
+const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// How large a body may be.
 #[derive(Clone, Copy, Debug)]
@@ -81,22 +83,34 @@ fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Proble
     let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim().to_lowercase());
     match encoding.as_deref() {
         None | Some("" | "identity") => Ok(bytes),
-        Some("gzip") => {
-            let mut out = Vec::new();
-            // What honest callers send does not shrink more than this.
-            let most = max.min(bytes.len().saturating_mul(RATIO_MAX).max(UNPACK_MIN));
-            // One byte more than allowed is enough to know.
-            let mut limited = MultiGzDecoder::new(&bytes[..]).take(most as u64 + 1);
-            let read = limited.read_to_end(&mut out);
-            read.map_err(|_| Problem::invalid("body", "is not gzip, although its header says so"))?;
-            if out.len() > most { Err(too_large(most, None)) } else { Ok(out.into()) }
+        // Both go on where a stream ends, and take nothing there but another one.
+        Some("gzip") => drawn("gzip", MultiGzDecoder::new(&bytes[..]), bytes.len(), max),
+        Some("zstd") => {
+            let mut decoder = zstd::Decoder::new(&bytes[..]).map_err(|_| no_memory())?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|_| no_memory())?;
+            drawn("zstd", decoder, bytes.len(), max)
         }
         Some(other) => {
             let problem =
                 Problem::new(Code::UnsupportedMediaType, format!("the content encoding `{other}` is not taken here"));
-            Err(problem.hint("send it as it is, or with `gzip`"))
+            Err(problem.hint("send it as it is, or with `gzip` or `zstd`"))
         }
     }
+}
+
+/// What a decoder gives, if that is no more than is allowed.
+fn drawn(packing: &str, decoder: impl Read, packed: usize, max: usize) -> Result<Bytes, Problem> {
+    // What honest callers send does not shrink more than this.
+    let most = max.min(packed.saturating_mul(RATIO_MAX).max(UNPACK_MIN));
+    let mut out = Vec::new();
+    // One byte more than allowed is enough to know.
+    let read = decoder.take(most as u64 + 1).read_to_end(&mut out);
+    read.map_err(|_| Problem::invalid("body", format!("is not {packing}, although its header says so")))?;
+    if out.len() > most { Err(too_large(most, None)) } else { Ok(out.into()) }
+}
+
+fn no_memory() -> Problem {
+    Problem::new(Code::Busy, "could not unpack the body now").retry_after(1_000)
 }
 
 /// Refuses JSON that is nested too deeply, before anything walks into it.
@@ -132,6 +146,25 @@ mod tests {
         }
         let lie = read(&headers, Body::from("not gzip"), Max::of(1_000)).await.unwrap_err();
         assert_eq!(lie.code, Code::InvalidArgument);
+    }
+
+    #[tokio::test]
+    async fn api_7_zstd_is_taken_like_gzip() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, "zstd".parse().unwrap());
+        let packed = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).unwrap();
+        let body = Body::from(packed(&[7; 1_000]));
+        assert_eq!(read(&headers, body, Max::of(1_000)).await.unwrap(), vec![7; 1_000]);
+        let more = [packed(b"{}"), b"and more".to_vec()].concat();
+        let half = packed(&(0..=255).cycle().take(999).collect::<Vec<u8>>())[..100].to_vec();
+        for (bytes, code) in [
+            (packed(&vec![0; 50 << 20]), Code::PayloadTooLarge),
+            (b"not zstd".to_vec(), Code::InvalidArgument),
+            (more, Code::InvalidArgument),
+            (half, Code::InvalidArgument),
+        ] {
+            assert_eq!(read(&headers, Body::from(bytes), Max::of(1 << 20)).await.unwrap_err().code, code);
+        }
     }
 
     #[tokio::test]

@@ -103,8 +103,7 @@ fn may_see_all(caller: &Caller) -> Result<(), Problem> {
 /// True if an operator asks. A bad key does not make the answer another one, and none is not looked for.
 async fn wants_details(shared: &Shared, parts: &Parts, name: &mut String) -> bool {
     let may_have_one = shared.keyring.is_none() || parts.headers.contains_key(AUTHORIZATION);
-    may_have_one
-        && identify(shared, parts, None, name).await.is_ok_and(|known| known.caller.has(Scope::Operate))
+    may_have_one && identify(shared, parts, None, name).await.is_ok_and(|known| known.caller.has(Scope::Operate))
 }
 
 /// What everybody may know of the reason.

@@ -63,6 +63,9 @@ async fn api_3_a_body_of_one_byte_more_than_the_limit_is_refused() {
     let post = || Request::post("/v1/executions").header("content-type", "application/json");
     http.send(post(), padded(limit)).await.good();
     let refused = http.send(post(), padded(limit + 1)).await.refused(413, "payload_too_large");
-    assert_eq!((refused["fields"]["limit"].as_u64(), refused["fields"]["got"].as_u64()), (Some(1_114_112), Some(1_114_113)));
+    assert_eq!(
+        (refused["fields"]["limit"].as_u64(), refused["fields"]["got"].as_u64()),
+        (Some(1_114_112), Some(1_114_113))
+    );
     assert_eq!(http.get("/v1/executions/count").await.good()["total"], 1);
 }

@@ -158,9 +158,8 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
 #[tokio::test]
 async fn api_4_a_head_that_cannot_be_read_gets_a_problem_too() {
     let server = Server::dev().await;
-    let many = |count: usize| {
-        (0..count).fold(Request::get("/healthz"), |request, n| request.header(format!("x-{n}"), "a"))
-    };
+    let many =
+        |count: usize| (0..count).fold(Request::get("/healthz"), |request, n| request.header(format!("x-{n}"), "a"));
     let mut http = server.http().await;
     assert_eq!(http.send(many(400), "").await.status, 200, "many are not too many");
     for (name, request, status, code) in [

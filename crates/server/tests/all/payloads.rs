@@ -110,6 +110,9 @@ async fn api_7_every_reply_of_a_size_worth_it_is_packed() {
             assert_eq!(plain.body, unpacked, "{path}");
         }
     }
+    let packed = http.send(Request::get("/docs").header("accept-encoding", "gzip, zstd"), "").await;
+    assert_eq!(packed.header("content-encoding"), Some("zstd"));
+    assert_eq!(zstd::decode_all(&packed.body[..]).unwrap(), http.get("/docs").await.body);
     let small = http.send(Request::get("/healthz").header("accept-encoding", "gzip"), "").await;
     assert_eq!(small.header("content-encoding"), None);
 }
