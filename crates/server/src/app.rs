@@ -1,7 +1,9 @@
 //! What all requests of a server share.
 
 use crate::auth::{Keyring, Keys};
+use crate::body;
 use crate::bucket::{Buckets, Rate};
+use crate::connection::Silence;
 use crate::cors::Origins;
 use crate::drain::Drain;
 use crate::forwarded::Proxies;
@@ -30,6 +32,10 @@ pub struct Options {
     pub waiting_per_key_max: usize,
     /// How long calls that are on their way may take when the server stops.
     pub drain: Duration,
+    /// How long connections may say nothing.
+    pub silence: Silence,
+    /// How long a key is trusted without another look at it. A call that waits is looked after as often.
+    pub key_trust: Duration,
 }
 
 /// Who may call.
@@ -76,6 +82,8 @@ impl Options {
             waiting_max: 20_000,
             waiting_per_key_max: 1_000,
             drain: Duration::from_secs(15),
+            silence: Silence::default(),
+            key_trust: Duration::from_secs(2),
         }
     }
 }
@@ -110,7 +118,7 @@ impl App {
         let (keyring, macs) = match &options.auth {
             Auth::Dev => (None, None),
             Auth::Keyed { macs, keys } => {
-                (Some(Keyring::new(engine.clone(), macs.clone(), keys.clone())), Some(macs.clone()))
+                (Some(Keyring::new(engine.clone(), macs.clone(), keys.clone(), options.key_trust)), Some(macs.clone()))
             }
         };
         let health = Arc::new(Health::default());
@@ -165,17 +173,17 @@ impl Shared {
         self.current.read().unwrap_or_else(PoisonError::into_inner).1.clone()
     }
 
-    /// The largest body that an operation takes.
-    pub fn body_max(&self, max: BodyMax) -> usize {
+    /// The largest body that an operation takes, and the largest if its payload is in base64.
+    pub fn body_max(&self, max: BodyMax) -> body::Max {
         let limits = self.dispatch.engine().limits();
         match max {
-            BodyMax::Small => SMALL,
-            // Base64 makes four bytes of three.
+            BodyMax::Small => body::Max::of(SMALL),
             BodyMax::Payload => {
                 let largest = limits.input_max.max(limits.result_max).max(limits.checkpoint_max);
-                largest.div_ceil(3) * 4 + SMALL
+                // Base64 makes four bytes of three.
+                body::Max { plain: largest + SMALL, base64: largest.div_ceil(3) * 4 + SMALL }
             }
-            BodyMax::Batch => weft_core::limits::BATCH_BYTES_MAX,
+            BodyMax::Batch => body::Max::of(weft_core::limits::BATCH_BYTES_MAX),
         }
     }
 }

@@ -2,16 +2,17 @@
 //! headers of every reply, the access log and its measure.
 
 use crate::app::App;
-use crate::identify::RequestId;
-use crate::{access, cors, reply, trace};
+use crate::identify::{Peer, RequestId};
+use crate::{access, cors, leftover, pack, reply, trace};
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::HeaderMap;
+use http::header::HOST;
+use http::{HeaderMap, Version};
 use http_body::Body as _;
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tracing::Instrument;
 use weft_api::{Code, Problem};
 
@@ -34,6 +35,8 @@ pub async fn around(
     let method = request.method().clone();
     let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
+    let packing = pack::wanted(request.headers());
+    let leftover = leftover::lend(&mut request);
     let mut name = String::from("-");
     let path = request.uri().path();
     let span = tracing::info_span!("request", %method, route, path, request_id = id, status = tracing::field::Empty);
@@ -58,6 +61,12 @@ pub async fn around(
     };
     let mut response =
         result.unwrap_or_else(|problem| reply::problem(&Problem { request_id: Some(id.clone()), ..problem }));
+    if let Some(packing) = packing {
+        pack::pack(&mut response, packing).await;
+    }
+    if let Some(leftover) = leftover {
+        leftover.settle(&mut response).await;
+    }
     reply::finish(&mut response, &id, app.engine().now().ms());
     if let Some(origin) = origin {
         cors::allow(&mut response, origin, preflight);
@@ -89,7 +98,73 @@ fn check_head(request: &Request) -> Result<(), Problem> {
         let detail = format!("the headers have {headers} bytes, allowed are {HEADERS_MAX}");
         return Err(Problem::new(Code::HeadersTooLarge, detail).field("limit", HEADERS_MAX).field("got", headers));
     }
-    Ok(())
+    check_host(request)
+}
+
+/// A request that came over a socket says once which host it means. HTTP/2 says so in the URL, HTTP/1.0 need not.
+fn check_host(request: &Request) -> Result<(), Problem> {
+    let named = request.headers().get_all(HOST).iter().count();
+    let must = request.version() == Version::HTTP_11 && request.extensions().get::<Peer>().is_some();
+    match named {
+        0 if must => Err(Problem::invalid("Host", "is missing; HTTP/1.1 asks for it")),
+        0 | 1 => Ok(()),
+        _ => Err(Problem::invalid("Host", "is given twice")),
+    }
+}
+
+/// Why a head was no request.
+#[derive(Clone, Copy, Debug)]
+pub enum Unreadable {
+    Line,
+    Headers,
+    Syntax,
+}
+
+/// The whole reply, in bytes, to a head that could not be read. The connection ends with it.
+pub fn unreadable(app: &App, what: Unreadable) -> Bytes {
+    let id = request_id(&HeaderMap::new());
+    let problem = match what {
+        Unreadable::Line => {
+            let detail = format!("the URL has more than {URI_MAX} bytes");
+            Problem::new(Code::UriTooLong, detail).field("limit", URI_MAX)
+        }
+        Unreadable::Headers => {
+            let detail = format!("the headers have more than {HEADERS_MAX} bytes, or are too many");
+            Problem::new(Code::HeadersTooLarge, detail).field("limit", HEADERS_MAX)
+        }
+        Unreadable::Syntax => Problem::new(Code::InvalidArgument, "the bytes that came are not a request of HTTP"),
+    };
+    app.shared.metrics.request("-", "unknown", problem.status, Duration::ZERO);
+    let line = access::Line {
+        method: "-",
+        route: "unknown",
+        status: problem.status,
+        took: Duration::ZERO,
+        bytes: None,
+        principal: "-",
+        request_id: &id,
+    };
+    line.write();
+    last_words(app, Problem { request_id: Some(id), ..problem })
+}
+
+/// A problem as a whole reply of HTTP/1.1, for a connection that ends with it and on which there was no request.
+pub fn last_words(app: &App, problem: Problem) -> Bytes {
+    let id = problem.request_id.clone().unwrap_or_else(|| request_id(&HeaderMap::new()));
+    let problem = Problem { request_id: Some(id.clone()), ..problem };
+    let mut response = reply::problem(&problem);
+    reply::finish(&mut response, &id, app.engine().now().ms());
+    let body = serde_json::to_vec(&problem).expect("around: a problem is JSON");
+    let mut bytes = format!("HTTP/1.1 {}\r\n", response.status()).into_bytes();
+    for (name, value) in response.headers() {
+        bytes.extend_from_slice(name.as_str().as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(format!("connection: close\r\ncontent-length: {}\r\n\r\n", body.len()).as_bytes());
+    bytes.extend_from_slice(&body);
+    bytes.into()
 }
 
 /// The id of a request: its own if that is 1 to 128 printable letters, else a fresh one.

@@ -17,8 +17,6 @@ use weft_dispatch::Reach;
 use weft_dispatch::secret::{KeyText, Macs};
 use weft_engine::Engine;
 
-/// A change of a key holds here after this time at the latest.
-const FRESH: Duration = Duration::from_secs(2);
 /// How often the use of a key is told to its keeper, who writes it down once an hour.
 const TOUCH: Duration = Duration::from_secs(600);
 const KEYS_MAX: usize = 10_000;
@@ -62,6 +60,8 @@ pub struct Keyring {
     engine: Engine,
     macs: Macs,
     keys: Arc<dyn Keys>,
+    /// A change of a key holds here after this time at the latest.
+    trust: Duration,
     known: Mutex<LruCache<String, Known>>,
 }
 
@@ -84,12 +84,14 @@ pub struct KeyState {
 pub struct Good {
     pub key: Arc<StoredKey>,
     pub state: Arc<KeyState>,
+    /// The one of its secrets that was given.
+    mac: [u8; 32],
 }
 
 impl Keyring {
-    pub fn new(engine: Engine, macs: Macs, keys: Arc<dyn Keys>) -> Self {
+    pub fn new(engine: Engine, macs: Macs, keys: Arc<dyn Keys>, trust: Duration) -> Self {
         let max = NonZeroUsize::new(KEYS_MAX).expect("auth: the number is not zero");
-        Self { engine, macs, keys, known: Mutex::new(LruCache::new(max)) }
+        Self { engine, macs, keys, trust, known: Mutex::new(LruCache::new(max)) }
     }
 
     /// The key whose text this is, if it is good now.
@@ -101,13 +103,25 @@ impl Keyring {
             self.macs.fits(&key, &[0; 32]);
             return Err(unauthorized());
         };
-        let now = self.engine.now();
-        let good = |until: &Option<Time>| until.is_none_or(|until| now < until);
-        if !stored.macs.iter().any(|(mac, until)| self.macs.fits(&key, mac) && good(until)) {
-            return Err(unauthorized());
-        }
+        let mut lasting = self.lasting(&stored);
+        let mac = *lasting.find(|mac| self.macs.fits(&key, mac)).ok_or_else(unauthorized)?;
+        drop(lasting);
         self.touch(&key.id);
-        Ok(Good { key: stored, state: known.state })
+        Ok(Good { key: stored, state: known.state, mac })
+    }
+
+    /// The same key as it is by now, if it is still good.
+    pub async fn check_again(&self, good: &Good) -> Result<Arc<StoredKey>, Problem> {
+        let known = self.look_up(&good.key.id).await.map_err(weft_dispatch::rejection::problem)?;
+        let stored = known.key.ok_or_else(unauthorized)?;
+        let is_good = self.lasting(&stored).any(|mac| *mac == good.mac);
+        if is_good { Ok(stored) } else { Err(unauthorized()) }
+    }
+
+    /// The secrets of a key that have not run out.
+    fn lasting<'a>(&self, key: &'a StoredKey) -> impl Iterator<Item = &'a [u8; 32]> + use<'a> {
+        let now = self.engine.now();
+        key.macs.iter().filter(move |(_, until)| until.is_none_or(|until| now < until)).map(|(mac, _)| mac)
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<String, Known>> {
@@ -116,7 +130,7 @@ impl Keyring {
 
     async fn look_up(&self, id: &str) -> Result<Known, Rejection> {
         let kept = self.lock().get(id).cloned();
-        if let Some(known) = kept.as_ref().filter(|known| known.read_at.elapsed() < FRESH) {
+        if let Some(known) = kept.as_ref().filter(|known| known.read_at.elapsed() < self.trust) {
             return Ok(known.clone());
         }
         let key = self.keys.find(id).await?.map(Arc::new);

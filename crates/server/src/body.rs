@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use flate2::read::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body_util::BodyExt;
@@ -13,13 +13,41 @@ use weft_api::{Code, JSON_DEPTH_MAX, Problem, json_depth};
 /// A body that brings nothing for so long is given up.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// The field of a payload whose bytes are written in base64.
+const BASE64: &[u8] = b"\"base64\"";
+
 /// A packed body may hold so many times its size.
 const RATIO_MAX: usize = 16;
 /// Small bodies may shrink more: they cost nothing to unpack.
 const UNPACK_MIN: usize = 64 << 10;
+/// What a packed body may ask to be remembered while it is unpacked: 8 MiB, which every packer keeps to by itself.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// How large a body may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Max {
+    pub plain: usize,
+    /// If it holds bytes in base64, which are longer than what they stand for.
+    pub base64: usize,
+}
+
+impl Max {
+    pub const fn of(max: usize) -> Self {
+        Self { plain: max, base64: max }
+    }
+}
 
 /// All of the body, unpacked, if it is not larger than `max`.
-pub async fn read(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Bytes, Problem> {
+pub async fn read(headers: &HeaderMap, body: Body, max: Max) -> Result<Bytes, Problem> {
+    let bytes = unpack(headers, arrived(headers, body, max.base64).await?, max.base64)?;
+    let is_longer = || bytes.windows(BASE64.len()).any(|window| window == BASE64);
+    match bytes.len() > max.plain && !is_longer() {
+        true => Err(too_large(max.plain, Some(bytes.len()))),
+        false => Ok(bytes),
+    }
+}
+
+async fn arrived(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Bytes, Problem> {
     let declared = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: usize| length > max) {
         return Err(too_large(max, declared));
@@ -39,7 +67,7 @@ pub async fn read(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Byt
             bytes.extend_from_slice(data);
         }
     }
-    unpack(headers, bytes.freeze(), max)
+    Ok(bytes.freeze())
 }
 
 fn too_large(max: usize, got: Option<usize>) -> Problem {
@@ -55,22 +83,34 @@ fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Proble
     let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim().to_lowercase());
     match encoding.as_deref() {
         None | Some("" | "identity") => Ok(bytes),
-        Some("gzip") => {
-            let mut out = Vec::new();
-            // What honest callers send does not shrink more than this.
-            let most = max.min(bytes.len().saturating_mul(RATIO_MAX).max(UNPACK_MIN));
-            // One byte more than allowed is enough to know.
-            let mut limited = GzDecoder::new(&bytes[..]).take(most as u64 + 1);
-            let read = limited.read_to_end(&mut out);
-            read.map_err(|_| Problem::invalid("body", "is not gzip, although its header says so"))?;
-            if out.len() > most { Err(too_large(most, None)) } else { Ok(out.into()) }
+        // Both go on where a stream ends, and take nothing there but another one.
+        Some("gzip") => drawn("gzip", MultiGzDecoder::new(&bytes[..]), bytes.len(), max),
+        Some("zstd") => {
+            let mut decoder = zstd::Decoder::new(&bytes[..]).map_err(|_| no_memory())?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|_| no_memory())?;
+            drawn("zstd", decoder, bytes.len(), max)
         }
         Some(other) => {
             let problem =
                 Problem::new(Code::UnsupportedMediaType, format!("the content encoding `{other}` is not taken here"));
-            Err(problem.hint("send it as it is, or with `gzip`"))
+            Err(problem.hint("send it as it is, or with `gzip` or `zstd`"))
         }
     }
+}
+
+/// What a decoder gives, if that is no more than is allowed.
+fn drawn(packing: &str, decoder: impl Read, packed: usize, max: usize) -> Result<Bytes, Problem> {
+    // What honest callers send does not shrink more than this.
+    let most = max.min(packed.saturating_mul(RATIO_MAX).max(UNPACK_MIN));
+    let mut out = Vec::new();
+    // One byte more than allowed is enough to know.
+    let read = decoder.take(most as u64 + 1).read_to_end(&mut out);
+    read.map_err(|_| Problem::invalid("body", format!("is not {packing}, although its header says so")))?;
+    if out.len() > most { Err(too_large(most, None)) } else { Ok(out.into()) }
+}
+
+fn no_memory() -> Problem {
+    Problem::new(Code::Busy, "could not unpack the body now").retry_after(1_000)
 }
 
 /// Refuses JSON that is nested too deeply, before anything walks into it.
@@ -98,20 +138,59 @@ mod tests {
     async fn api_7_a_body_is_unpacked_up_to_its_limit_and_no_further() {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
-        let good = read(&headers, packed(&[7; 1_000]), 1_000).await.unwrap();
+        let good = read(&headers, packed(&[7; 1_000]), Max::of(1_000)).await.unwrap();
         assert_eq!(good, vec![7; 1_000]);
         for bomb in [50 << 20, 900 << 10] {
-            let refused = read(&headers, packed(&vec![0; bomb]), 1 << 20).await.unwrap_err();
+            let refused = read(&headers, packed(&vec![0; bomb]), Max::of(1 << 20)).await.unwrap_err();
             assert_eq!(refused.code, Code::PayloadTooLarge, "{bomb}");
         }
-        let lie = read(&headers, Body::from("not gzip"), 1_000).await.unwrap_err();
+        let lie = read(&headers, Body::from("not gzip"), Max::of(1_000)).await.unwrap_err();
         assert_eq!(lie.code, Code::InvalidArgument);
+    }
+
+    #[tokio::test]
+    async fn api_7_zstd_is_taken_like_gzip() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, "zstd".parse().unwrap());
+        let packed = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).unwrap();
+        let body = Body::from(packed(&[7; 1_000]));
+        assert_eq!(read(&headers, body, Max::of(1_000)).await.unwrap(), vec![7; 1_000]);
+        let more = [packed(b"{}"), b"and more".to_vec()].concat();
+        let half = packed(&(0..=255).cycle().take(999).collect::<Vec<u8>>())[..100].to_vec();
+        for (bytes, code) in [
+            (packed(&vec![0; 50 << 20]), Code::PayloadTooLarge),
+            (b"not zstd".to_vec(), Code::InvalidArgument),
+            (more, Code::InvalidArgument),
+            (half, Code::InvalidArgument),
+        ] {
+            assert_eq!(read(&headers, Body::from(bytes), Max::of(1 << 20)).await.unwrap_err().code, code);
+        }
+    }
+
+    #[tokio::test]
+    async fn api_7_bytes_after_a_packed_body_are_refused() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(b"{}").unwrap();
+        let mut bytes = encoder.finish().unwrap();
+        bytes.extend_from_slice(b"and more");
+        let refused = read(&headers, Body::from(bytes), Max::of(1_000)).await.unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArgument);
+    }
+
+    #[tokio::test]
+    async fn base64_may_be_longer_than_what_it_stands_for() {
+        let (headers, max) = (HeaderMap::new(), Max { plain: 20, base64: 30 });
+        assert!(read(&headers, Body::from(r#"{"base64":"AAAAAAAAAAAA"}"#), max).await.is_ok());
+        let plain = read(&headers, Body::from(r#"{"text":"AAAAAAAAAAAA"}"#), max).await;
+        assert_eq!(plain.unwrap_err().code, Code::PayloadTooLarge);
     }
 
     #[tokio::test]
     async fn a_body_of_one_byte_too_many_is_refused() {
         let headers = HeaderMap::new();
-        assert_eq!(read(&headers, Body::from(vec![1; 10]), 10).await.unwrap().len(), 10);
-        assert_eq!(read(&headers, Body::from(vec![1; 11]), 10).await.unwrap_err().code, Code::PayloadTooLarge);
+        assert_eq!(read(&headers, Body::from(vec![1; 10]), Max::of(10)).await.unwrap().len(), 10);
+        assert_eq!(read(&headers, Body::from(vec![1; 11]), Max::of(10)).await.unwrap_err().code, Code::PayloadTooLarge);
     }
 }

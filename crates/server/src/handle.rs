@@ -1,17 +1,17 @@
 //! One call, from its headers to its reply. The order of checks is fixed: where it comes from, whose key it has, how
 //! often that key calls, what it may do, how large the body is, and only then what it asks.
 
-use crate::app::{App, Shared};
+use crate::app::App;
 use crate::claim;
 use crate::drain::stopping;
-use crate::identify::{Known, header, identify, namespace_of};
-use crate::waiting::{Seat, take_seat, wait_of};
-use crate::{body, reply};
+use crate::identify::{Known, header, identify};
+use crate::waiting::{Seat, key_lost, take_seat, wait_of};
+use crate::{body, query, reply};
 use axum::extract::Request;
 use axum::response::Response;
-use http::HeaderName;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::request::Parts;
+use http::{HeaderMap, HeaderName};
 use std::time::Duration;
 use weft_api::operation::Wire;
 use weft_api::{Call, Code, Item, Problem, Reply, Spec, from_raw, payload};
@@ -20,6 +20,8 @@ use weft_dispatch::{Answer, Around};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const KEY_MAX: usize = weft_core::limits::KEY_MAX;
+/// Revisions that a call may be bound to: each may cost a try.
+const TAGS_MAX: usize = 16;
 /// How long a call may take that does not wait for anything.
 const CALL_MAX: Duration = Duration::from_secs(30);
 
@@ -34,9 +36,8 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
     let shared = &app.shared;
     let spec = incoming.spec;
     let (parts, body) = request.into_parts();
-    let (namespace, query) = namespace_of(&parts)?;
-    let known = identify(shared, &parts, namespace).await?;
-    *name = known.caller.name.to_string();
+    let (namespace, query) = query::namespace_of(&parts)?;
+    let known = identify(shared, &parts, namespace, name).await?;
     if let Err(problem) = known.caller.may(spec) {
         shared.metrics.refused("scope");
         let target = incoming.path.first().cloned().unwrap_or_default();
@@ -45,13 +46,52 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
     }
     known.caller.chosen()?;
     let bytes = body::read(&parts.headers, body, shared.body_max(spec.body_max)).await?;
+    let (query, repeat_id) = query::without_repeat_id(spec, query::with_headers(spec, query, &parts.headers)?)?;
+    query::check(&query)?;
     let wire = Wire {
         path: incoming.path.clone(),
         query,
         body: bytes,
-        idempotency_key: idempotency_key(&parts, spec)?,
-        if_match: header(&parts.headers, &IF_MATCH)?.map(|tag| untagged(&tag).to_string()),
+        idempotency_key: idempotency_key(&parts, spec, repeat_id)?,
+        if_match: None,
     };
+    let (answer, raw) = carry_out_if(app, &parts, spec, &known, wire).await?;
+    if spec.tag == "keys"
+        && let (Some(keyring), Some(key)) = (&shared.keyring, incoming.path.first())
+    {
+        keyring.forget(key);
+    }
+    respond(&parts, spec, answer, raw)
+}
+
+/// Carries out the call for the first of the revisions in `If-Match` that is the current one. A call that is refused for
+/// another revision has changed nothing, so that the next can be tried.
+async fn carry_out_if(
+    app: &App,
+    parts: &Parts,
+    spec: &'static Spec,
+    known: &Known,
+    wire: Wire,
+) -> Result<(Answer, bool), Problem> {
+    let mut tags = revisions(&parts.headers)?;
+    let last = tags.pop();
+    for tag in tags {
+        let tried = carry_out_wire(app, parts, spec, known, Wire { if_match: Some(tag), ..wire.clone() }).await;
+        if !matches!(&tried, Err(problem) if problem.code == Code::RevisionMismatch) {
+            return tried;
+        }
+    }
+    carry_out_wire(app, parts, spec, known, Wire { if_match: last, ..wire }).await
+}
+
+/// Reads the call and carries it out; true if it came in its raw form.
+async fn carry_out_wire(
+    app: &App,
+    parts: &Parts,
+    spec: &'static Spec,
+    known: &Known,
+    wire: Wire,
+) -> Result<(Answer, bool), Problem> {
     let kind = header(&parts.headers, &CONTENT_TYPE)?;
     let (call, raw) = match from_raw(spec.id, &wire, kind.clone()) {
         Some(call) => (call?, true),
@@ -61,13 +101,25 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
         }
     };
     let around = Around { trace: header(&parts.headers, &TRACEPARENT)? };
-    let answer = carry_out(app, known, call, around).await?;
-    if spec.tag == "keys"
-        && let (Some(keyring), Some(key)) = (&shared.keyring, incoming.path.first())
-    {
-        keyring.forget(key);
+    Ok((carry_out(app, known, call, around).await?, raw))
+}
+
+/// The revisions in `If-Match`, each once.
+fn revisions(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
+    let mut all = Vec::new();
+    for value in headers.get_all(IF_MATCH) {
+        let value = value.to_str().map_err(|_| Problem::invalid("If-Match", "is not printable ASCII"))?;
+        for tag in value.split(',').map(untagged).filter(|tag| !tag.is_empty()) {
+            if !all.iter().any(|known| known == tag) {
+                all.push(tag.to_string());
+            }
+        }
     }
-    respond(&parts, spec, answer, raw)
+    match all.len() {
+        0 if headers.contains_key(IF_MATCH) => Err(Problem::invalid("If-Match", "names no revision")),
+        0..=TAGS_MAX => Ok(all),
+        len => Err(Problem::invalid("If-Match", format!("has {len} revisions, allowed are {TAGS_MAX}"))),
+    }
 }
 
 fn respond(parts: &Parts, spec: &Spec, answer: Answer, raw: bool) -> Result<Response, Problem> {
@@ -79,7 +131,7 @@ fn respond(parts: &Parts, spec: &Spec, answer: Answer, raw: bool) -> Result<Resp
     {
         return Ok(reply::unchanged(revision));
     }
-    Ok(reply::answer(&answer, spec.status, &parts.headers))
+    Ok(reply::answer(&answer, spec.status))
 }
 
 /// What stands in an entity tag. For reads a weak one means the same.
@@ -88,8 +140,8 @@ fn untagged(tag: &str) -> &str {
     tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')
 }
 
-/// Runs the call, unless too many wait, the server stops or it takes too long.
-async fn carry_out(app: &App, known: Known, call: Call, around: Around) -> Result<Answer, Problem> {
+/// Runs the call, unless too many wait, the server stops, its key is taken away or it takes too long.
+async fn carry_out(app: &App, known: &Known, call: Call, around: Around) -> Result<Answer, Problem> {
     let shared = &app.shared;
     let spec = call.spec();
     let wait = wait_of(&call);
@@ -101,7 +153,7 @@ async fn carry_out(app: &App, known: Known, call: Call, around: Around) -> Resul
     let work = async {
         match call {
             // A claim that waits is let go by the engine, which knows whether it has been given something.
-            Call::Claim(args) => claim::carry_out(app, known.caller, *args, around).await,
+            Call::Claim(args) => claim::carry_out(app, known.caller.clone(), *args, around).await,
             call => {
                 let work = shared.dispatch.call(&known.caller, call, &around);
                 tokio::select! {
@@ -110,6 +162,13 @@ async fn carry_out(app: &App, known: Known, call: Call, around: Around) -> Resul
                     () = shared.drain.begun(), if wait > Duration::ZERO => Err(stopping()),
                 }
             }
+        }
+    };
+    let work = async {
+        tokio::select! {
+            biased;
+            answer = work => answer,
+            problem = key_lost(shared, known, |caller| caller.may(spec)), if wait > Duration::ZERO => Err(problem),
         }
     };
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
@@ -134,9 +193,15 @@ fn single(reply: &Reply) -> Result<Option<Vec<u8>>, Problem> {
     }
 }
 
-/// The `Idempotency-Key` of a call that changes something; others have no use for one.
-fn idempotency_key(parts: &Parts, spec: &Spec) -> Result<Option<String>, Problem> {
-    let Some(key) = header(&parts.headers, &IDEMPOTENCY_KEY)? else { return Ok(None) };
+/// The `Idempotency-Key` of a call that changes something, or the parameter that is the same; others have no use for one.
+fn idempotency_key(parts: &Parts, spec: &Spec, parameter: Option<String>) -> Result<Option<String>, Problem> {
+    let key = match (header(&parts.headers, &IDEMPOTENCY_KEY)?, parameter) {
+        (Some(header), Some(parameter)) if header != parameter => {
+            return Err(Problem::invalid("Idempotency-Key", "and the parameter that means the same differ; give one"));
+        }
+        (header, parameter) => header.or(parameter),
+    };
+    let Some(key) = key else { return Ok(None) };
     if !spec.changes() {
         return Err(Problem::invalid("Idempotency-Key", "is not for calls that change nothing"));
     }
@@ -160,13 +225,5 @@ fn check_json(spec: &Spec, wire: &Wire, kind: Option<&str>) -> Result<(), Proble
             Err(problem.hint("send `Content-Type: application/json`"))
         }
         _ => body::check_depth(&wire.body),
-    }
-}
-
-impl Shared {
-    /// True if the caller of this request may see what operators see.
-    pub async fn is_operator(&self, parts: &Parts) -> Result<bool, Problem> {
-        let known = identify(self, parts, None).await?;
-        Ok(known.caller.has(weft_api::Scope::Operate))
     }
 }

@@ -12,10 +12,6 @@ use weft_core::command::{Origin, Principal, Scopes};
 use weft_core::text::Text;
 use weft_dispatch::{Caller, Reach};
 
-const NAMESPACE: HeaderName = HeaderName::from_static("weft-namespace");
-/// The parameter that says the same as the header.
-const NAMESPACE_PARAMETER: &str = "namespace";
-
 /// Where a request came from; put into its extensions by the listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
@@ -30,10 +26,17 @@ pub struct Known {
     pub good: Option<Good>,
 }
 
-/// Checks, in this order: host, rate of the address, key, rate of the key.
-pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -> Result<Known, Problem> {
+/// Checks, in this order: host, rate of the address, key, rate of the key. `name` is told who it is as soon as that is
+/// known, also if the request is refused after that.
+pub async fn identify(
+    shared: &Shared,
+    parts: &Parts,
+    namespace: Option<Text>,
+    name: &mut String,
+) -> Result<Known, Problem> {
     let Some(keyring) = &shared.keyring else {
         check_local(parts)?;
+        *name = "dev".to_string();
         let caller = Caller {
             name: "dev".into(),
             scopes: Scopes::ALL,
@@ -62,6 +65,7 @@ pub async fn identify(shared: &Shared, parts: &Parts, namespace: Option<Text>) -
         Err(problem) => return Err(problem),
     };
     let key = &good.key;
+    *name = key.name.to_string();
     let rate = match key.rate {
         RateClass::Default => Some(shared.rates().default),
         RateClass::Worker => Some(shared.rates().worker),
@@ -112,24 +116,6 @@ fn too_often(shared: &Shared, ms: u64) -> Problem {
         .retry_after(ms)
 }
 
-/// The namespace that a request names by its header or its parameter, and the rest of its query.
-pub fn namespace_of(parts: &Parts) -> Result<(Option<Text>, String), Problem> {
-    let mut named = header(&parts.headers, &NAMESPACE)?;
-    let query = parts.uri.query().unwrap_or_default();
-    let mut rest = Vec::new();
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let Some(value) = pair.strip_prefix(NAMESPACE_PARAMETER).and_then(|rest| rest.strip_prefix('=')) else {
-            rest.push(pair);
-            continue;
-        };
-        if named.as_deref().is_some_and(|named| named != value) {
-            return Err(Problem::invalid(NAMESPACE_PARAMETER, "is given twice, and not the same"));
-        }
-        named = Some(value.to_string());
-    }
-    Ok((named.map(Text::from), rest.join("&")))
-}
-
 /// A server without keys answers this machine only, and no web page that was led here by its name server.
 pub fn check_local(parts: &Parts) -> Result<(), Problem> {
     let refused = |what: &str, value: &str| {
@@ -165,7 +151,7 @@ fn is_local(host: &str) -> bool {
         },
         None => host.split(':').next().unwrap_or_default(),
     };
-    matches!(name, "localhost" | "127.0.0.1" | "::1")
+    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "::1")
 }
 
 /// The text of a header; one that is no text is refused, not ignored, and so is one that is there twice.
@@ -191,7 +177,7 @@ mod tests {
 
     #[test]
     fn api_26_only_names_of_this_machine_are_local() {
-        for host in ["localhost", "localhost:7700", "127.0.0.1:1", "[::1]", "[::1]:7700"] {
+        for host in ["localhost", "LocalHost", "localhost:7700", "127.0.0.1:1", "[::1]", "[::1]:7700"] {
             assert!(is_local(host), "{host}");
         }
         for host in ["", "example.org", "localhost.example.org", "127.0.0.1.nip.io", "[::1].example.org", "0.0.0.0"] {

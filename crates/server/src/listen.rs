@@ -1,28 +1,34 @@
 //! Sockets: accepting, speaking HTTP/1.1 and HTTP/2 with times that are set, and stopping in order.
 
 use crate::app::App;
-use crate::around::HEADERS_MAX;
-use crate::forwarded::Proxies;
+use crate::around::{HEADERS_MAX, last_words};
+use crate::connection::{Activity, Answering, Observed, Silence};
 use crate::identify::Peer;
 use crate::routes::{metrics_router, router};
 use crate::tls::Identity;
 use axum::Router;
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-const HEADER_TIME: Duration = Duration::from_secs(10);
 /// Twice what is allowed is still read, so that a caller is told in words that it is too much.
 const HEAD_READ: usize = 2 * HEADERS_MAX;
+/// Room for each of them is made for every request.
+const HEADERS_COUNT_MAX: usize = 512;
 const STREAMS_MAX: u32 = 256;
 const RESETS_MAX: usize = 100;
 /// How often the certificate files are looked at.
@@ -129,14 +135,19 @@ impl Listener {
                     Ok((stream, peer)) => {
                         let Ok(permit) = connections.clone().try_acquire_owned() else {
                             self.app.shared.metrics.refused("busy");
-                            tokio::spawn(turn_away(stream, self.identity.is_none()));
+                            tokio::spawn(turn_away(self.app.clone(), stream, self.identity.is_none()));
                             continue;
                         };
-                        let (router, identity) = (self.router.clone(), self.identity.clone());
-                        let (builder, watcher) = (builder.clone(), graceful.watcher());
-                        let peer = From { peer, proxies: self.app.shared.options.proxies.clone() };
+                        let connection = Connection {
+                            app: self.app.clone(),
+                            peer,
+                            router: self.router.clone(),
+                            builder: builder.clone(),
+                            watcher: graceful.watcher(),
+                        };
+                        let identity = self.identity.clone();
                         tokio::spawn(async move {
-                            serve(stream, peer, router, identity, builder, watcher).await;
+                            connection.accept(stream, identity).await;
                             drop(permit);
                         });
                     }
@@ -161,7 +172,8 @@ impl Listener {
 
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(HEAD_READ).keep_alive(true);
+    // Silence is timed by the connection, which can tell a request that is slow to come from one that is not there.
+    builder.http1().header_read_timeout(None).max_buf_size(HEAD_READ).max_headers(HEADERS_COUNT_MAX).keep_alive(true);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -173,61 +185,88 @@ fn builder() -> Builder<TokioExecutor> {
 }
 
 /// Tells one that is too many to come back, if it can be told without a handshake.
-async fn turn_away(mut stream: TcpStream, plain: bool) {
+async fn turn_away(app: App, mut stream: TcpStream, plain: bool) {
     if !plain {
         return;
     }
     let problem = weft_api::Problem::new(weft_api::Code::Busy, "too many connections to this node").retry_after(1_000);
-    let body = serde_json::to_string(&problem).expect("listen: a problem is JSON");
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
+    let words = last_words(&app, problem);
     let told = async {
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
+        stream.write_all(&words).await?;
         stream.shutdown().await
     };
     // One that does not listen is closed all the same.
     let _ = tokio::time::timeout(Duration::from_secs(1), told).await;
 }
 
-/// Who connected, and whose word about others counts.
-struct From {
+/// What it takes to serve one connection.
+struct Connection {
+    app: App,
     peer: SocketAddr,
-    proxies: Proxies,
-}
-
-async fn serve(
-    stream: TcpStream,
-    from: From,
     router: Router,
-    identity: Option<Arc<Identity>>,
     builder: Builder<TokioExecutor>,
     watcher: Watcher,
-) {
-    // Replies are written whole: waiting to fill a packet only makes them late.
-    let _ = stream.set_nodelay(true);
-    let From { peer, proxies } = from;
-    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
-        let client = proxies.client(peer, request.headers());
-        request.extensions_mut().insert(Peer(client));
-        router.clone().oneshot(request.map(axum::body::Body::new))
-    });
-    let ended = match identity {
-        None => watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await,
-        Some(identity) => {
-            let accept = tokio_rustls::TlsAcceptor::from(identity.config()).accept(stream);
-            match tokio::time::timeout(HEADER_TIME, accept).await {
-                Ok(Ok(stream)) => {
-                    watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await
-                }
-                Ok(Err(_)) | Err(_) => return,
-            }
+}
+
+impl Connection {
+    async fn accept(self, stream: TcpStream, identity: Option<Arc<Identity>>) {
+        // Replies are written whole: waiting to fill a packet only makes them late.
+        let _ = stream.set_nodelay(true);
+        let Some(identity) = identity else { return self.serve(stream).await };
+        let handshake = tokio_rustls::TlsAcceptor::from(identity.config()).accept(stream);
+        if let Ok(Ok(stream)) = tokio::time::timeout(self.silence().head, handshake).await {
+            self.serve(stream).await;
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, %peer, "a connection ended");
+    }
+
+    fn silence(&self) -> Silence {
+        self.app.shared.options.silence
+    }
+
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let (silence, activity) = (self.silence(), Activity::new());
+        let Self { app, peer, router, builder, watcher } = self;
+        let io = TokioIo::new(Observed::new(stream, app.clone(), activity.clone()));
+        let (proxies, seen) = (app.shared.options.proxies.clone(), activity.clone());
+        let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+            let answering = seen.answering();
+            let client = proxies.client(peer, request.headers());
+            request.extensions_mut().insert(Peer(client));
+            request.extensions_mut().insert(seen.clone());
+            let answer = router.clone().oneshot(request.map(Body::new));
+            async move { Ok::<_, Infallible>(answer.await?.map(|body| Counted { body, _answering: answering })) }
+        });
+        tokio::select! {
+            biased;
+            ended = watcher.watch(builder.serve_connection(io, service).into_owned()) => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, %peer, "a connection ended");
+                }
+            }
+            () = activity.is_silent(silence) => tracing::debug!(%peer, "a connection said nothing for too long"),
+        }
+    }
+}
+
+/// The body of a reply: as long as it lasts the request is being answered.
+struct Counted {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

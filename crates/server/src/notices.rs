@@ -1,8 +1,9 @@
 //! Notices for one worker process, as server-sent events.
 
 use crate::app::App;
-use crate::identify::{identify, namespace_of};
-use crate::waiting::take_seat;
+use crate::identify::identify;
+use crate::query::namespace_of;
+use crate::waiting::{key_lost, take_seat};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -15,24 +16,23 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use weft_api::{Code, Problem, Scope};
+use weft_dispatch::{Caller, Notices};
 
 pub const PATH: &str = "/v1/workers/{instance}/notices";
 /// A line that says nothing, so that both ends know that the connection lives.
 const BEAT: Duration = Duration::from_secs(15);
 /// Events that wait for a slow reader; beyond that the notices themselves wait.
 const AHEAD: usize = 16;
+const BYE: Bytes = Bytes::from_static(b"event: bye\ndata: {}\n\n");
+
+type Event = Result<Frame<Bytes>, Infallible>;
 
 pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut String) -> Result<Response, Problem> {
     let shared = &app.shared;
     let (parts, _) = request.into_parts();
     let (namespace, query) = namespace_of(&parts)?;
-    let known = identify(shared, &parts, namespace).await?;
-    *name = known.caller.name.to_string();
-    if !known.caller.has(Scope::Work) {
-        shared.metrics.refused("scope");
-        let problem = Problem::new(Code::Forbidden, "this call needs the scope `work`");
-        return Err(problem.field("needs", Scope::Work.names()));
-    }
+    let known = identify(shared, &parts, namespace, name).await?;
+    may_be_told(&known.caller).inspect_err(|_| shared.metrics.refused("scope"))?;
     known.caller.chosen()?;
     if let Some(unknown) = query.split('&').find(|pair| !pair.is_empty()) {
         let unknown = unknown.split('=').next().unwrap_or_default();
@@ -47,30 +47,18 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
     let seat = take_seat(shared, known.good.as_ref())?;
     let instance = path.into_iter().next().unwrap_or_default();
     let mut notices = shared.dispatch.notices(&known.caller, &instance)?;
-    let (send, receive) = mpsc::channel::<Result<Frame<Bytes>, Infallible>>(AHEAD);
+    let (send, receive) = mpsc::channel::<Event>(AHEAD);
     let app = app.clone();
     let open = shared.metrics.stream("notices");
     tokio::spawn(async move {
         let _held = (seat, open);
-        let say = async |text: String| send.send(Ok(Frame::data(Bytes::from(text)))).await.is_ok();
-        let mut going = say("retry: 2000\n\n".to_string()).await;
-        while going {
-            going = tokio::select! {
-                biased;
-                notice = notices.next() => match notice {
-                    Some(notice) => {
-                        let text = serde_json::to_string(&notice).expect("notices: a notice is JSON");
-                        say(format!("event: notice\ndata: {text}\n\n")).await
-                    }
-                    None => false,
-                },
-                () = app.shared.drain.begun() => {
-                    say("event: bye\ndata: {}\n\n".to_string()).await;
-                    false
-                }
-                () = tokio::time::sleep(BEAT) => say(":\n\n".to_string()).await,
-                () = send.closed() => false,
-            };
+        tokio::select! {
+            biased;
+            _ = key_lost(&app.shared, &known, may_be_told) => {
+                // A reader who is slow is not waited for.
+                let _ = send.try_send(Ok(Frame::data(BYE)));
+            }
+            () = tell(&app, &mut notices, &send) => {}
         }
     });
     let stream = futures_util::stream::unfold(receive, async |mut receive| {
@@ -80,4 +68,38 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
     let mut response = Response::new(Body::new(StreamBody::new(stream)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
+}
+
+/// Writes notices until the reader is gone, they end or the server stops.
+async fn tell(app: &App, notices: &mut Notices, send: &mpsc::Sender<Event>) {
+    let say = async |text: Bytes| send.send(Ok(Frame::data(text))).await.is_ok();
+    let mut going = say(Bytes::from_static(b"retry: 2000\n\n")).await;
+    while going {
+        going = tokio::select! {
+            biased;
+            notice = notices.next() => match notice {
+                Some(notice) => {
+                    let text = serde_json::to_string(&notice).expect("notices: a notice is JSON");
+                    say(format!("event: notice\ndata: {text}\n\n").into()).await
+                }
+                None => false,
+            },
+            () = app.shared.drain.begun() => {
+                say(BYE).await;
+                false
+            }
+            () = tokio::time::sleep(BEAT) => say(Bytes::from_static(b":\n\n")).await,
+            () = send.closed() => false,
+        };
+    }
+}
+
+fn may_be_told(caller: &Caller) -> Result<(), Problem> {
+    match caller.has(Scope::Work) {
+        true => Ok(()),
+        false => {
+            let problem = Problem::new(Code::Forbidden, "this call needs the scope `work`");
+            Err(problem.field("needs", Scope::Work.names()))
+        }
+    }
 }

@@ -1,14 +1,15 @@
 //! What the server answers by itself, beside the calls of the API.
 
-use crate::app::App;
+use crate::app::{App, Shared};
 use crate::identify::{check_local, identify};
 use crate::{docs, reply};
 use axum::response::Response;
 use http::HeaderValue;
-use http::header::LOCATION;
+use http::header::{AUTHORIZATION, LOCATION};
 use http::request::Parts;
 use weft_api::node::Readiness;
-use weft_api::{Code, Problem, payload};
+use weft_api::{Code, Problem, Scope, payload};
+use weft_dispatch::{Caller, Reach};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -38,7 +39,8 @@ impl Page {
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub async fn show(app: &App, page: Page, parts: &Parts) -> Result<Response, Problem> {
+/// Answers a page; `name` is told who asks if that is looked at.
+pub async fn show(app: &App, page: Page, parts: &Parts, name: &mut String) -> Result<Response, Problem> {
     let shared = &app.shared;
     match page {
         Page::Health => Ok(match shared.health.is_alive() {
@@ -46,25 +48,25 @@ pub async fn show(app: &App, page: Page, parts: &Parts) -> Result<Response, Prob
             false => reply::bytes(503, "the process hangs\n".into(), Some(TEXT)),
         }),
         Page::Ready => {
-            let mut why: Vec<String> = shared.health.not_ready().into_iter().map(str::to_string).collect();
-            if shared.drain.has_begun() {
-                why.push("draining".to_string());
+            let mut why: Vec<&str> = shared.health.not_ready().into_iter().collect();
+            if shared.drain.has_begun() && why != ["draining"] {
+                why.push("draining");
             }
             let ready = why.is_empty();
-            // Details are for operators; a bad key does not make the answer another one.
-            if !ready && !shared.is_operator(parts).await.unwrap_or(false) {
-                why.clear();
+            if !ready && !wants_details(shared, parts, name).await {
+                why = why.into_iter().map(in_a_word).collect();
             }
+            let why = why.into_iter().map(str::to_string).collect();
             let body = serde_json::to_vec(&Readiness { ready, why }).expect("pages: readiness is JSON");
             Ok(reply::bytes(if ready { 200 } else { 503 }, body.into(), Some(payload::JSON)))
         }
-        Page::Metrics => match shared.is_operator(parts).await? {
-            true => Ok(reply::bytes(200, app.metrics_text().into(), Some(METRICS))),
-            false => Err(Problem::new(Code::Forbidden, "this call needs the scope `operate`")),
-        },
+        Page::Metrics => {
+            may_see_all(&identify(shared, parts, None, name).await?.caller)?;
+            Ok(reply::bytes(200, app.metrics_text().into(), Some(METRICS)))
+        }
         Page::OpenMetrics => Ok(reply::bytes(200, app.metrics_text().into(), Some(METRICS))),
         Page::Document => {
-            identify(shared, parts, None).await?;
+            identify(shared, parts, None, name).await?;
             Ok(reply::bytes(200, docs::document_text().into(), Some(payload::JSON)))
         }
         Page::Root | Page::Docs | Page::DocsStyle => {
@@ -82,5 +84,32 @@ pub async fn show(app: &App, page: Page, parts: &Parts) -> Result<Response, Prob
                 }
             })
         }
+    }
+}
+
+/// Metrics are of the whole node, with lanes of every namespace.
+fn may_see_all(caller: &Caller) -> Result<(), Problem> {
+    if !caller.has(Scope::Operate) {
+        let problem = Problem::new(Code::Forbidden, "this call needs the scope `operate`");
+        return Err(problem.field("needs", Scope::Operate.names()));
+    }
+    match caller.reach {
+        Reach::All => Ok(()),
+        Reach::Some(_) => Err(Problem::new(Code::Forbidden, "metrics are of all namespaces, and the key is not")
+            .hint("use a key on `*`, or the listener of `metrics.listen`")),
+    }
+}
+
+/// True if an operator asks. A bad key does not make the answer another one, and none is not looked for.
+async fn wants_details(shared: &Shared, parts: &Parts, name: &mut String) -> bool {
+    let may_have_one = shared.keyring.is_none() || parts.headers.contains_key(AUTHORIZATION);
+    may_have_one && identify(shared, parts, None, name).await.is_ok_and(|known| known.caller.has(Scope::Operate))
+}
+
+/// What everybody may know of the reason.
+fn in_a_word(why: &'static str) -> &'static str {
+    match why {
+        "starting" | "draining" => why,
+        _ => "store",
     }
 }

@@ -1,13 +1,10 @@
-//! Making responses: the headers that every reply has, problems, and packing.
+//! Making responses: the headers that every reply has, and problems.
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use std::io::Write;
 use weft_api::Problem;
 use weft_dispatch::Answer;
 
@@ -15,24 +12,17 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub const WEFT_NOW: HeaderName = HeaderName::from_static("weft-now");
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
-/// Smaller replies are not worth packing.
-const PACK_MIN: usize = 1_400;
 
 /// An answer of the engine with the status that the operation has for it.
-pub fn answer(answer: &Answer, status: u16, request: &HeaderMap) -> Response {
+pub fn answer(answer: &Answer, status: u16) -> Response {
     let carried = answer.reply.carry();
     let status = match (&carried.content_type, answer.existed) {
         (None, _) => 204,
         (Some(_), true) => 200,
         (Some(_), false) => status,
     };
-    let packed = if wants_gzip(request, carried.bytes.len()) { gzip(&carried.bytes) } else { None };
-    let is_packed = packed.is_some();
-    let mut response = bytes(status, packed.unwrap_or(carried.bytes), carried.content_type.as_deref());
+    let mut response = bytes(status, carried.bytes, carried.content_type.as_deref());
     let headers = response.headers_mut();
-    if is_packed {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
     if answer.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -82,22 +72,4 @@ pub fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
-}
-
-/// True if the caller takes gzip and the body is worth it.
-pub fn wants_gzip(headers: &HeaderMap, len: usize) -> bool {
-    let accepts = |value: &HeaderValue| {
-        let takes = |part: &str| {
-            let (name, weight) = part.split_once(';').unwrap_or((part, ""));
-            name.trim().eq_ignore_ascii_case("gzip") && weight.trim() != "q=0"
-        };
-        value.to_str().is_ok_and(|value| value.split(',').any(takes))
-    };
-    len >= PACK_MIN && headers.get_all(ACCEPT_ENCODING).iter().any(accepts)
-}
-
-pub fn gzip(bytes: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    encoder.write_all(bytes).ok()?;
-    encoder.finish().ok().map(Bytes::from)
 }

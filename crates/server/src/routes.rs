@@ -6,6 +6,7 @@ use crate::handle::{self, Incoming};
 use crate::pages::{self, Page};
 use crate::{docs, notices};
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use std::collections::BTreeMap;
@@ -52,11 +53,11 @@ fn finished(app: App, paths: BTreeMap<&'static str, MethodRouter>) -> Router {
 }
 
 fn operation(app: App, spec: &'static Spec) -> MethodRouter {
-    on(filter(spec.method), move |params: RawPathParams, request: Request| {
+    on(filter(spec.method), move |params: PathParams, request: Request| {
         let app = app.clone();
         async move {
-            let incoming = Incoming { spec, path: values(&params) };
             around(&app, spec.path, request, async |request, name| {
+                let incoming = Incoming { spec, path: values(params)? };
                 let _in_flight = app.shared.drain.enter()?;
                 handle::call(&app, incoming, request, name).await
             })
@@ -66,12 +67,13 @@ fn operation(app: App, spec: &'static Spec) -> MethodRouter {
 }
 
 fn told(app: App) -> MethodRouter {
-    on(MethodFilter::GET, move |params: RawPathParams, request: Request| {
+    on(MethodFilter::GET, move |params: PathParams, request: Request| {
         let app = app.clone();
         async move {
-            let path = values(&params);
-            around(&app, notices::PATH, request, async |request, name| notices::serve(&app, path, request, name).await)
-                .await
+            around(&app, notices::PATH, request, async |request, name| {
+                notices::serve(&app, values(params)?, request, name).await
+            })
+            .await
         }
     })
 }
@@ -80,17 +82,23 @@ fn shown(app: App, path: &'static str, page: Page) -> MethodRouter {
     on(MethodFilter::GET, move |request: Request| {
         let app = app.clone();
         async move {
-            around(&app, path, request, async |request, _| {
+            around(&app, path, request, async |request, name| {
                 let (parts, _) = request.into_parts();
-                pages::show(&app, page, &parts).await
+                pages::show(&app, page, &parts, name).await
             })
             .await
         }
     })
 }
 
-fn values(params: &RawPathParams) -> Vec<String> {
-    params.iter().map(|(_, value)| value.to_string()).collect()
+type PathParams = Result<RawPathParams, RawPathParamsRejection>;
+
+fn values(params: PathParams) -> Result<Vec<String>, Problem> {
+    match params {
+        Ok(params) => Ok(params.iter().map(|(_, value)| value.to_string()).collect()),
+        Err(RawPathParamsRejection::InvalidUtf8InPathParam(_)) => Err(Problem::invalid("path", "is not UTF-8")),
+        Err(_) => Err(Problem::new(Code::Internal, "the path could not be read")),
+    }
 }
 
 const fn filter(method: Method) -> MethodFilter {

@@ -1,11 +1,13 @@
-//! Calls that wait: how long, and how many at a time, on the node and of one key.
+//! Calls that wait: how long, how many at a time, on the node and of one key, and whether that key is still good.
 
 use crate::app::Shared;
 use crate::auth::{Good, Waiting};
+use crate::identify::Known;
 use crate::metrics;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_api::{Call, Code, Problem};
 use weft_core::limits::CLAIM_WAIT_MAX_MS;
+use weft_dispatch::Caller;
 
 /// The place of a call that waits; it is free again when this is dropped.
 pub struct Seat {
@@ -38,4 +40,48 @@ pub fn wait_of(call: &Call) -> Duration {
         _ => None,
     };
     Duration::from_millis(ms.unwrap_or(0).min(CLAIM_WAIT_MAX_MS))
+}
+
+/// Resolves when the key of a call that waits is no longer good for it, with what the call would be told if it came now;
+/// never if there is no key. `may` refuses callers who have not the right to the call.
+pub async fn key_lost(shared: &Shared, known: &Known, may: impl Fn(&Caller) -> Result<(), Problem>) -> Problem {
+    let (Some(keyring), Some(good)) = (&shared.keyring, &known.good) else { return std::future::pending().await };
+    let trust = shared.options.key_trust;
+    let mut looked_at = Instant::now();
+    loop {
+        tokio::time::sleep(trust / 2).await;
+        let problem = match keyring.check_again(good).await {
+            Ok(key) => {
+                looked_at = Instant::now();
+                let caller = Caller {
+                    scopes: key.scopes,
+                    reach: key.reach.clone(),
+                    read_only: key.read_only,
+                    ..known.caller.clone()
+                };
+                match may(&caller).and_then(|()| still_reaches(&caller, &known.caller)) {
+                    Ok(()) => continue,
+                    Err(problem) => problem,
+                }
+            }
+            Err(problem) if problem.code == Code::Unauthorized => problem,
+            // A store that hiccups is no reason to send everybody away; one that stays away is.
+            Err(_) if looked_at.elapsed() < trust * 2 => continue,
+            Err(problem) => return problem,
+        };
+        shared.metrics.refused("auth");
+        shared.tell_refusal(known.caller.principal("".into()), "wait", String::new(), problem.code);
+        return problem;
+    }
+}
+
+/// Refuses a caller who has lost the namespace that its call waits in.
+fn still_reaches(now: &Caller, before: &Caller) -> Result<(), Problem> {
+    // One that named none began to wait wherever it could.
+    match before.chosen()? {
+        Some(namespace) if now.reach.holds(namespace) => Ok(()),
+        None if now.reach.covers(&before.reach) => Ok(()),
+        _ => Err(Problem::new(Code::Forbidden, "the key lost a namespace while the call waited")
+            .hint("repeat the call in a namespace of the key")),
+    }
 }

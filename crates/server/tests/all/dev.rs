@@ -11,10 +11,12 @@ async fn api_26_a_foreign_host_or_origin_is_refused() {
     let mut http = server.http().await;
     for (name, value, good) in [
         ("host", "localhost:7700", true),
+        ("host", "LOCALHOST", true),
         ("host", "[::1]:7700", true),
         ("host", "evil.example", false),
         ("host", "127.0.0.1.evil.example", false),
         ("origin", "http://localhost:3000", true),
+        ("origin", "http://LocalHost:3000", true),
         ("origin", "https://evil.example", false),
         ("origin", "null", false),
     ] {

@@ -3,6 +3,7 @@
 use crate::kit::*;
 use http::Request;
 use serde_json::json;
+use std::time::Duration;
 use weft_core::Time;
 use weft_core::command::Scopes;
 use weft_server::{Rate, RateClass};
@@ -49,6 +50,68 @@ async fn api_24_a_revoked_key_is_refused_within_five_seconds() {
         assert!(began.elapsed() < std::time::Duration::from_secs(5), "it is still good");
         tokio::task::yield_now().await;
     }
+}
+
+/// A server that looks at keys often.
+async fn attentive() -> Server {
+    Server::keyed_with(engine().await, |options| options.key_trust = Duration::from_millis(100)).await
+}
+
+#[tokio::test]
+async fn api_24_a_claim_that_waits_ends_when_its_key_is_taken_away_and_is_given_nothing() {
+    let server = attentive().await;
+    let (submitter, other) = (server.key(Scopes::SUBMIT, &["shop"]), server.key(Scopes::WORK, &["shop"]));
+    type Take = fn(&Server, &str);
+    let ways: [(Take, u16, &str); 5] = [
+        (|server, key| server.remove_key(key), 401, "unauthorized"),
+        (|server, key| server.change_key(key, |key| key.macs[0].1 = Some(Time::from_ms(1))), 401, "unauthorized"),
+        (|server, key| server.change_key(key, |key| key.scopes = Scopes::SUBMIT), 403, "forbidden"),
+        (|server, key| server.change_key(key, |key| key.read_only = true), 403, "forbidden"),
+        (
+            |server, key| {
+                let bank = weft_dispatch::Reach::Some(["bank".into()].into());
+                server.change_key(key, |key| key.reach = bank);
+            },
+            403,
+            "forbidden",
+        ),
+    ];
+    for (take_away, status, code) in ways {
+        let key = server.key(Scopes::WORK, &["shop"]);
+        let mut worker = server.http_as(&key).await;
+        let claim = tokio::spawn(async move {
+            let claim = json!({ "worker": "pool", "instance": "pool-1", "wait_ms": 60000 });
+            worker.post("/v1/work/claim", claim).await
+        });
+        until("the claim waits", || server.level("weft_claims_waiting") == 1).await;
+        take_away(&server, &key);
+        within(claim).await.unwrap().refused(status, code);
+        until("nobody waits", || server.level("weft_claims_waiting") == 0).await;
+        let id = server.http_as(&submitter).await.submit(json!({ "kind": "mail" })).await;
+        let mut http = server.http_as(&other).await;
+        let task = http.claim().await;
+        assert_eq!((task.execution(), &task.0["attempt"]["index"]), (id, &json!(0)));
+        http.post("/v1/work/complete", json!({ "items": [task.held(json!({}))] })).await.good();
+    }
+}
+
+#[tokio::test]
+async fn api_24_a_read_that_waits_and_a_stream_of_notices_end_when_their_key_is_taken_away() {
+    let server = attentive().await;
+    let key = server.key(Scopes::SUBMIT.with(Scopes::WORK), &["shop"]);
+    let mut http = server.http_as(&key).await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    let mut events = crate::notices::Events::of(&server, "pool-1", Some(&key)).await;
+    assert_eq!(events.next().await.as_deref(), Some("retry: 2000"));
+    let read = tokio::spawn(async move { http.get(&format!("/v1/executions/{id}/result?wait_ms=60000")).await });
+    until("the read waits", || server.level("weft_http_in_flight") == 1).await;
+    // Another look at a key that is still good changes nothing.
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert!(!read.is_finished());
+    server.remove_key(&key);
+    within(read).await.unwrap().refused(401, "unauthorized");
+    assert_eq!(events.next().await.as_deref(), Some("event: bye\ndata: {}"));
+    assert_eq!(events.next().await, None);
 }
 
 #[tokio::test]

@@ -57,6 +57,15 @@ pub async fn slow_engine(config: Config, commit_ms: u64) -> Engine {
     engine
 }
 
+/// An engine whose store does not answer reads from now on.
+pub async fn cut_off_engine() -> Engine {
+    let faulty = Arc::new(Faulty::new(Arc::new(memory(1)), Faults::default(), 7, Arc::new(Tokio)));
+    let runtime = Arc::new(TokioRuntime::current());
+    let engine = Engine::open_on(faulty.clone(), Config::default(), runtime).await.expect("it opens");
+    faulty.set_faults(Faults { read_error: 1000, ..Faults::default() });
+    engine
+}
+
 /// Keys in memory.
 #[derive(Default)]
 pub struct KeyBox(Mutex<BTreeMap<String, StoredKey>>);
@@ -145,6 +154,11 @@ impl Server {
         set(&mut key);
         self.keys.0.lock().unwrap().insert(text.id.clone(), key);
         text.reveal()
+    }
+
+    pub fn change_key(&self, text: &str, change: impl FnOnce(&mut StoredKey)) {
+        let key = KeyText::parse(text).expect("it is a key");
+        change(self.keys.0.lock().unwrap().get_mut(&key.id).expect("there is such a key"));
     }
 
     pub fn remove_key(&self, text: &str) {

@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod cors;
 mod dev;
 mod drain;
 mod keys;
 mod kit;
+mod leftovers;
 mod malformed;
 mod notices;
 mod overload;
@@ -16,5 +18,6 @@ mod protocols;
 mod repeats;
 mod revisions;
 mod routes;
+mod silence;
 mod tls;
 mod waiting;

@@ -6,19 +6,22 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 
 /// The stream of a worker process, read event by event.
-struct Events {
+pub struct Events {
     body: hyper::body::Incoming,
     text: String,
 }
 
 impl Events {
-    async fn of(server: &Server, instance: &str) -> Self {
+    pub async fn of(server: &Server, instance: &str, key: Option<&str>) -> Self {
         let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request = http::Request::get(format!("/v1/workers/{instance}/notices"))
+        let mut request = http::Request::get(format!("/v1/workers/{instance}/notices"))
             .header("host", "localhost")
             .header("accept", "text/event-stream");
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
         let request = request.body(Empty::<bytes::Bytes>::new()).unwrap();
         let response = sender.send_request(request).await.unwrap();
         assert_eq!(response.status(), 200);
@@ -27,7 +30,7 @@ impl Events {
     }
 
     /// The next event; none at the end.
-    async fn next(&mut self) -> Option<String> {
+    pub async fn next(&mut self) -> Option<String> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let event = event.to_string();
@@ -46,7 +49,7 @@ impl Events {
 async fn api_14_a_worker_is_told_of_a_cancel_and_of_the_end() {
     let mut server = Server::dev().await;
     let mut http = server.http().await;
-    let mut events = Events::of(&server, "pool-1").await;
+    let mut events = Events::of(&server, "pool-1", None).await;
     assert_eq!(events.next().await.as_deref(), Some("retry: 2000"));
     let id = http.submit(json!({ "kind": "mail" })).await;
     http.claim().await;

@@ -17,8 +17,26 @@ async fn api_27_health_and_readiness_need_no_key() {
             assert_eq!(ready.json(), serde_json::json!({ "ready": true }));
             break;
         }
-        assert_eq!(ready.json(), serde_json::json!({ "ready": false }), "details are for operators");
+        assert_eq!(ready.json(), serde_json::json!({ "ready": false, "why": ["starting"] }));
     }
+}
+
+#[tokio::test]
+async fn api_27_a_node_that_is_not_ready_says_why_in_a_word_and_more_to_operators() {
+    let server = Server::keyed_with(cut_off_engine().await, |_| {}).await;
+    let mut http = server.http().await;
+    let word = loop {
+        let ready = http.get("/readyz").await;
+        assert_eq!(ready.status, 503);
+        if ready.json()["why"] != serde_json::json!(["starting"]) {
+            break ready.json();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(word, serde_json::json!({ "ready": false, "why": ["store"] }));
+    http.key = Some(server.key(Scopes::OPERATE, &["*"]));
+    let why = http.get("/readyz").await.json()["why"][0].as_str().unwrap().to_string();
+    assert!(why.starts_with("store_"), "{why}");
 }
 
 #[tokio::test]
@@ -29,6 +47,9 @@ async fn api_27_metrics_need_operate_or_a_listener_of_their_own() {
     http.key = Some(server.key(Scopes::SUBMIT, &["shop"]));
     http.get("/metrics").await.refused(403, "forbidden");
     http.key = Some(server.key(Scopes::OPERATE, &["shop"]));
+    let narrow = http.get("/metrics").await.refused(403, "forbidden");
+    assert!(narrow["hint"].as_str().unwrap().contains("`*`"), "{narrow}");
+    http.key = Some(server.key(Scopes::OPERATE, &["*"]));
     let metrics = http.get("/metrics").await;
     assert_eq!(metrics.status, 200);
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();

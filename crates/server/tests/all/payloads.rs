@@ -88,3 +88,66 @@ async fn api_7_packed_bodies_are_taken_and_large_replies_packed_for_those_who_ca
     assert_eq!(unpacked, text);
     assert_eq!(http.get(&format!("/v1/executions/{id}/input")).await.header("content-encoding"), None);
 }
+
+#[tokio::test]
+async fn api_7_every_reply_of_a_size_worth_it_is_packed() {
+    use flate2::read::GzDecoder;
+    use std::io::Read;
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    for n in 0..5 {
+        http.submit(json!({ "kind": "a", "tags": { "n": n.to_string() } })).await;
+    }
+    for path in ["/v1/executions", "/v1/openapi.json", "/docs", "/metrics"] {
+        let packed = http.send(Request::get(path).header("accept-encoding", "gzip, deflate"), "").await;
+        assert_eq!((packed.header("content-encoding"), packed.header("vary")), (Some("gzip"), Some("accept-encoding")));
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&packed.body[..]).read_to_end(&mut unpacked).unwrap();
+        assert!(unpacked.len() > packed.body.len(), "{path}");
+        let plain = http.send(Request::get(path).header("accept-encoding", "gzip;q=0"), "").await;
+        assert_eq!(plain.header("content-encoding"), None, "{path}");
+        if path != "/metrics" {
+            assert_eq!(plain.body, unpacked, "{path}");
+        }
+    }
+    let packed = http.send(Request::get("/docs").header("accept-encoding", "gzip, zstd"), "").await;
+    assert_eq!(packed.header("content-encoding"), Some("zstd"));
+    assert_eq!(zstd::decode_all(&packed.body[..]).unwrap(), http.get("/docs").await.body);
+    let small = http.send(Request::get("/healthz").header("accept-encoding", "gzip"), "").await;
+    assert_eq!(small.header("content-encoding"), None);
+}
+
+#[tokio::test]
+async fn api_6_fields_of_the_raw_form_may_be_headers() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let submit = Request::post("/v1/executions?priority=7")
+        .header("weft-kind", "mail")
+        .header("weft-lane", "bulk")
+        .header("weft-priority", "7")
+        .header("weft-tag", "a=b & c")
+        .header("weft-tag", "d=e")
+        .header("content-type", "image/png");
+    let id = http.send(submit, "bytes").await.good()["id"].as_str().unwrap().to_string();
+    let got = http.get(&format!("/v1/executions/{id}?include=tags")).await.good();
+    assert_eq!((&got["kind"], &got["lane"], &got["priority"]), (&json!("mail"), &json!("bulk"), &json!(7)));
+    assert_eq!(got["tags"], json!({ "a": "b & c", "d": "e" }));
+    assert_eq!(&http.get(&format!("/v1/executions/{id}/input")).await.body[..], b"bytes");
+    let refused = [
+        Request::post("/v1/executions?kind=a").header("weft-kind", "b"),
+        Request::post("/v1/executions").header("weft-kind", "a").header("weft-lan", "b"),
+        Request::post("/v1/executions?kind=a&idempotency_key=k").header("idempotency-key", "other"),
+    ];
+    for request in refused {
+        http.send(request, "bytes").await.refused(400, "invalid_argument");
+    }
+    let mut ids = Vec::new();
+    for request in [
+        Request::post("/v1/executions?kind=a&idempotency_key=order%2017"),
+        Request::post("/v1/executions?kind=a").header("idempotency-key", "order 17"),
+        Request::post("/v1/executions?kind=a").header("weft-idempotency-key", "order 17"),
+    ] {
+        ids.push(http.send(request, "bytes").await.good()["id"].clone());
+    }
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}

@@ -29,3 +29,23 @@ async fn api_12_a_call_bound_to_a_revision_counts_only_for_that() {
     let end = http.call_with("DELETE", &path, &Value::Null, &[("if-match", &tag)]).await;
     assert!(end.status == 409 || end.status == 412, "{end:?}");
 }
+
+#[tokio::test]
+async fn api_12_a_list_of_revisions_matches_if_one_of_them_does() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    let path = format!("/v1/executions/{id}");
+    let old = http.get(&path).await.header("etag").unwrap().to_string();
+    let priority = format!("{path}/priority");
+    http.call("PUT", &priority, &json!({ "priority": 1 })).await.good();
+    let new = http.get(&path).await.header("etag").unwrap().to_string();
+    let none = format!("{old}, \"nonsense\"");
+    let change = json!({ "priority": 2 });
+    http.call_with("PUT", &priority, &change, &[("if-match", &none)]).await.refused(412, "revision_mismatch");
+    for one in [format!("{old}, {new}"), format!("\"a\",{},\"b\"", "*")] {
+        http.call_with("PUT", &priority, &change, &[("if-match", &one)]).await.good();
+    }
+    assert_eq!(http.get(&path).await.good()["priority"], 2);
+    http.call_with("PUT", &priority, &change, &[("if-match", " , ")]).await.refused(400, "invalid_argument");
+}
