@@ -115,6 +115,8 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
             let program = program.clone();
             worker = worker.handle(kind, move |ctx: Ctx, input: Raw| task::run(program.clone(), ctx, input));
         }
+        // What is wrong with it is told before anything else.
+        worker.check().map_err(|error| remote::fault("begin", error))?;
         let what = colour.err.bold(&args.kind.join(", "));
         terminal::say(&format!("takes {what} from {url}, {} at a time; Ctrl-C stops it", args.concurrency));
         let ended = worker.run_until(stop.begun()).await;
