@@ -65,7 +65,7 @@ async fn read(remote: &Remote, args: &Args, id: &str) -> Result<Execution> {
 /// Who asked for the cancel that ended it, and why: that stands in its history alone.
 async fn cancel_of(remote: &Remote, id: &str) -> Result<Option<CancelState>> {
     let history = remote.call::<op::GetHistory>("read its history", [id.to_owned()], NoQuery {}, NoBody {}).await?;
-    let told = history.items.into_iter().rev().find(|entry| entry.what.starts_with("cancel") && entry.reason.is_some());
+    let told = history.items.into_iter().rev().find(|entry| entry.what == "cancel" && entry.reason.is_some());
     Ok(told.map(|entry| CancelState {
         reason: entry.reason.unwrap_or_default(),
         by: entry.by.unwrap_or_default(),

@@ -124,7 +124,7 @@ async fn wait_for(remote: &Remote, submitted: &Submitted) -> Result<End> {
     let short = render::id::short(&submitted.id);
     match remote.form {
         Form::Ids => terminal::put(&submitted.id)?,
-        _ => remote.say(&format!("{}  {}, waiting for its end", submitted.id, submitted.public_state.name())),
+        _ => remote.say(&format!("{}  {}", submitted.id, submitted.public_state.name())),
     }
     remote.if_interrupted(format!("`{}` goes on; `weft get {short} --watch` shows it", submitted.id));
     let ended = remote::until_done(remote, &submitted.id, "result", Heard::Before).await?;

@@ -32,7 +32,7 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
     says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
     {\"message\": …, \"retry\": \"never\"}}; the last two decide the outcome.\n\nA cancel, a lost lease or a stop of the \
-    worker is SIGTERM to all of the program's processes, and SIGKILL after --grace."
+    worker is SIGTERM to the program's process group, and SIGKILL for what is left of it after --grace."
 )]
 pub struct Args {
     /// Line for the shell that does one task

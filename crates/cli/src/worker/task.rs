@@ -49,7 +49,8 @@ fn log_bad_end(ctx: &Ctx, finish: &Finish) {
         _ => None,
     };
     match (stopped, finish) {
-        (Some((what, "")), _) => tracing::info!("{what}"),
+        // A server that has ended it says no more than that.
+        (Some((what, "" | "cancelled")), _) => tracing::info!("{what}"),
         (Some((what, reason)), _) => tracing::info!("{what}: {reason}"),
         (None, Finish::Failed(failed)) => {
             let message = failed.message.lines().next().unwrap_or_default();

@@ -36,7 +36,7 @@ fn api_25_doctor_reminds_of_the_bootstrap_key_until_it_is_replaced() {
         let args: Vec<&str> = line.split(' ').skip(1).chain(["--json", "--url", url, "--key"]).collect();
         let key = other.clone().unwrap_or_else(|| first.clone());
         let said: Value = serde_json::from_str(&stdout(&weft(&[&args[..], &[key.as_str()]].concat()))).unwrap();
-        other = other.or_else(|| said["key"].as_str().map(str::to_owned));
+        other = other.or_else(|| said["secret"].as_str().map(str::to_owned));
     }
     let (code, report) = doctor(folder.path(), &["--url", url, "--key", &other.expect("a key was made")]);
     assert_eq!((code, report["warnings"].as_u64()), (Some(0), Some(0)), "{report}");
