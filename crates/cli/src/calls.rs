@@ -35,9 +35,9 @@ pub enum Command {
     Drain(With<workers::drain::Args>),
     Undrain(With<workers::undrain::Args>),
     MarkDead(With<workers::mark_dead::Args>),
-    #[command(subcommand)]
+    #[command(subcommand, before_help = "example: weft key list")]
     Key(key::Command),
-    #[command(subcommand)]
+    #[command(subcommand, before_help = "example: weft audit list --since 24h")]
     Audit(audit::Command),
 }
 

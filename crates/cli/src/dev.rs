@@ -1,11 +1,13 @@
 //! `weft dev`: a whole server for one person on one machine. Nobody needs a key, so nobody beyond this machine may call.
 
+use crate::fault::{Code, Fault};
 use crate::node::{self, Node, Stop, build};
 use crate::store;
 use crate::terminal::{self, Colour};
 use crate::{End, log, settings};
 use anyhow::Result;
 use serde::Serialize;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ pub struct Args {
 
     /// One JSON object on stdout when it is ready: `{"url": …}`
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 #[derive(Serialize)]
@@ -61,13 +63,14 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
             _ => log::start(&settings)?,
         };
         let stop = Stop::listen()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+        refuse_before_making(&args, address)?;
         let (config, place) = (build::engine(&settings)?, place(&args));
         let engine = match args.memory {
             true => Engine::open(MemoryStore::new(1, Arc::new(clock)), config).await?,
             false => Engine::open(store::open_dir(&args.data_dir)?, config).await?,
         };
         let app = App::new(engine, build::options(&settings, Auth::Dev)?);
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
         let listener = Listener::bind(&app, address, None).await.map_err(node::not_listening)?;
         let url = format!("http://{}", listener.address());
         if args.json {
@@ -78,6 +81,20 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         greet(&url, &place, args.port, colour);
         Node { app, listener, metrics: None }.run(stop).await
     })
+}
+
+/// What would go wrong only after the folder has been made. The port may be taken a moment later still.
+fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
+    if let Err(why) = std::net::TcpListener::bind(address) {
+        let fault = Fault::new(Code::Usage, format!("cannot listen on {address}: {why}"));
+        let hint = "`--port 0` takes one that is free; perhaps `weft dev` runs already";
+        return Err(if why.kind() == ErrorKind::AddrInUse { fault.hint(hint) } else { fault }.into());
+    }
+    if !args.memory && args.data_dir.exists() && !args.data_dir.is_dir() {
+        let text = format!("cannot use `{}`: it is a file, and `--data-dir` names a folder", args.data_dir.display());
+        return Err(Fault::usage(text));
+    }
+    Ok(())
 }
 
 fn clock() -> Time {

@@ -1,6 +1,7 @@
 //! `weft export`: everything that is in a store, in one file.
 
 use crate::End;
+use crate::fault::{Code, Fault};
 use crate::registry::{self, State};
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, readable_bytes, readable_time};
@@ -25,7 +26,7 @@ pub struct Args {
 
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// A file that gets its name when it is whole, and goes away if it never is.
@@ -43,7 +44,7 @@ impl Partial {
         // What an export that was broken off left is worthless.
         drop(fs::remove_file(&path));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let file = file.with_context(|| format!("cannot write `{}`", name.display()))?;
+        let file = file.with_context(|| Fault::new(Code::Usage, format!("cannot write `{}`", name.display())))?;
         Ok((Self { path, name: name.to_owned() }, file))
     }
 

@@ -1,15 +1,16 @@
 //! `weft import`: fills an empty store from a file that `weft export` wrote.
 
 use crate::End;
+use crate::fault::{Code, Fault};
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour};
 use crate::transfer::{Moved, Moving};
 use anyhow::{Context, Result};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read, Seek};
 use std::path::PathBuf;
 use std::time::Instant;
-use weft_store::transfer::{Summary, import};
+use weft_store::transfer::{Error, Summary, import, inspect};
 
 /// Fill an empty store from a file that `weft export` wrote
 #[derive(clap::Args)]
@@ -23,13 +24,21 @@ pub struct Args {
 
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
+
+/// So much of a file is read before a store is made.
+const HEAD_BYTES: u64 = 1 << 20;
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let address = args.store.address()?;
-    let file = File::open(&args.file).with_context(|| format!("cannot read `{}`", args.file.display()))?;
-    let bytes = file.metadata().with_context(|| format!("cannot read `{}`", args.file.display()))?.len();
+    let unreadable = || Fault::new(Code::Usage, format!("cannot read `{}`", args.file.display()));
+    let file = File::open(&args.file).with_context(unreadable)?;
+    let bytes = file.metadata().with_context(unreadable)?.len();
+    check_head(&file).map_err(|error| match error {
+        Error::File(why) => anyhow::Error::from(why).context(unreadable()),
+        error => anyhow::Error::from(error).context(format!("cannot import `{}`", args.file.display())),
+    })?;
     let begun = Instant::now();
     let read = store::runtime()?.block_on(async {
         tokio::select! {
@@ -46,6 +55,17 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         format!("{} records of `{}` are in {}, verified, after {time}", moved.records, moved.file, moved.store)
     })?;
     Ok(End::Done)
+}
+
+/// Reads the beginning of the file, so that one that is no export makes no store.
+fn check_head(mut file: &File) -> Result<(), Error> {
+    let mut head = file.take(HEAD_BYTES);
+    let read = inspect(BufReader::new(&mut head), &mut |_, _, _| {});
+    // What goes on behind the beginning seems to end in the middle.
+    if head.limit() > 0 {
+        read?;
+    }
+    Ok(file.rewind()?)
 }
 
 async fn fill(address: &Address, file: &File) -> Result<Summary> {

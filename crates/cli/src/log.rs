@@ -49,6 +49,11 @@ pub fn start_at(settings: &Settings, levels: &str) -> Result<Guard> {
     Ok(Guard { levels: handle, _traces: traces })
 }
 
+/// What `start` would refuse.
+pub fn check(settings: &Settings) -> Result<()> {
+    traces::check(settings)
+}
+
 impl Guard {
     /// Takes the levels of these settings.
     pub fn reload(&self, settings: &Settings) -> Result<()> {
@@ -141,6 +146,11 @@ mod traces {
     pub struct Guard;
 
     pub fn start(settings: &Settings) -> Result<(Option<Layer>, Guard)> {
+        check(settings)?;
+        Ok((None, Guard))
+    }
+
+    pub fn check(settings: &Settings) -> Result<()> {
         if settings.get(keys::OTEL_ENDPOINT).is_some() {
             let origin = settings.origin(keys::OTEL_ENDPOINT);
             bail!(
@@ -148,6 +158,6 @@ mod traces {
                  with `cargo install weft --features otel`, or unset it"
             );
         }
-        Ok((None, Guard))
+        Ok(())
     }
 }

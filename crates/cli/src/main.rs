@@ -106,29 +106,7 @@ fn main() -> ExitCode {
         terminal::log_to_stderr();
     }
     let colour = terminal::Colour::choose(weft.no_color);
-    let ended = match weft.command {
-        Command::Remote(command) => calls::run(*command, weft.options, colour),
-        Command::Worker(args) => worker::run(*args, weft.options, colour),
-        Command::Doctor(args) => doctor::run(args, weft.options, colour),
-        _ if !weft.options.is_empty() => Err(fault::Fault::usage(
-            "options before the command are for those that talk to a server, and this one does not",
-        )),
-        Command::Demo(args) => demo::run(args, colour),
-        Command::Dev(args) => dev::run(args, colour),
-        Command::Serve(args) => serve::run(*args, colour),
-        Command::Config(args) => config::run(*args, colour),
-        Command::Bench(args) => bench::run(args, colour),
-        Command::Sim(args) => sim::run(args, colour),
-        Command::Migrate(args) => migrate::run(args),
-        Command::Export(args) => export::run(args, colour),
-        Command::Import(args) => import::run(args, colour),
-        Command::Nodes(args) => nodes::run(args, colour),
-        Command::Completion(args) => completion::run(args, Weft::command()),
-        Command::Openapi(args) => openapi::run(args),
-        Command::Version(args) => version::run(args),
-        Command::CrashNode(args) => crash_node::run(args),
-    };
-    match ended {
+    match run(weft.command, weft.options, colour) {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Refused) => ExitCode::from(1),
         Ok(End::Unsuccessful) => ExitCode::from(5),
@@ -138,6 +116,66 @@ fn main() -> ExitCode {
         Err(error) => {
             terminal::say_error(&error, colour);
             ExitCode::from(fault::Fault::exit_code(&error))
+        }
+    }
+}
+
+/// Runs a command. `before` is what was said before its name.
+fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> anyhow::Result<End> {
+    // These tell of all that is wrong with the configuration, together.
+    if !matches!(command, Command::Serve(_) | Command::Config(_) | Command::Doctor(_)) {
+        settings::refuse_unknown_variables()?;
+    }
+    match command {
+        Command::Remote(command) => calls::run(*command, before, colour),
+        Command::Worker(args) => worker::run(*args, before, colour),
+        Command::Doctor(args) => doctor::run(args, before, colour),
+        Command::Nodes(args) => nodes::run(args, before, colour),
+        _ if before.is_about_server() => Err(fault::Fault::usage(
+            "`--url`, `--key`, `--namespace` and `--timeout` are for commands that talk to a server, and this one does not",
+        )),
+        command => {
+            if before.is_quiet() {
+                terminal::be_quiet();
+            }
+            run_here(command, before.is_json(), colour)
+        }
+    }
+}
+
+/// Runs a command that talks to no server. `json` was said before its name.
+fn run_here(mut command: Command, json: bool, colour: terminal::Colour) -> anyhow::Result<End> {
+    match &mut command {
+        Command::Dev(args) => args.json |= json,
+        Command::Bench(args) => args.json |= json,
+        Command::Sim(args) => args.json |= json,
+        Command::Migrate(args) => args.json |= json,
+        Command::Export(args) => args.json |= json,
+        Command::Import(args) => args.json |= json,
+        Command::Version(args) => args.json |= json,
+        // One is told, the other is JSON already.
+        Command::Config(_) | Command::Openapi(_) => {}
+        _ if json => {
+            return Err(fault::Fault::usage("`--json` is given, and this command has nothing to say in JSON"));
+        }
+        _ => {}
+    }
+    match command {
+        Command::Demo(args) => demo::run(args, colour),
+        Command::Dev(args) => dev::run(args, colour),
+        Command::Serve(args) => serve::run(*args, colour),
+        Command::Config(args) => config::run(*args, json, colour),
+        Command::Bench(args) => bench::run(args, colour),
+        Command::Sim(args) => sim::run(args, colour),
+        Command::Migrate(args) => migrate::run(args),
+        Command::Export(args) => export::run(args, colour),
+        Command::Import(args) => import::run(args, colour),
+        Command::Completion(args) => completion::run(args, Weft::command()),
+        Command::Openapi(args) => openapi::run(args),
+        Command::Version(args) => version::run(args),
+        Command::CrashNode(args) => crash_node::run(args),
+        Command::Remote(_) | Command::Worker(_) | Command::Doctor(_) | Command::Nodes(_) => {
+            Err(anyhow::anyhow!("this command talks to a server"))
         }
     }
 }

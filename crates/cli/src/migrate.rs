@@ -18,7 +18,7 @@ pub struct Args {
 
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 #[derive(Serialize)]

@@ -1,24 +1,27 @@
 //! `weft nodes`: who serves a store.
 
 use crate::End;
+use crate::fault::{Code, Fault};
 use crate::registry::{self, Seen, State};
-use crate::store::{self, StoreArg};
+use crate::remote;
+use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, Table, readable_time};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
+use weft_sdk::op;
 use weft_store::Store;
+use weft_store_sqlite::OpenError;
 
 /// List the nodes that serve a store
 #[derive(clap::Args)]
-#[command(before_help = "example: weft nodes")]
+#[command(before_help = "example: weft nodes", after_help = AFTER)]
 pub struct Args {
     #[command(flatten)]
     store: StoreArg,
 
-    /// One JSON object on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    options: remote::Options,
 }
 
 #[derive(Serialize)]
@@ -37,13 +40,20 @@ struct Shown {
     partitions: Vec<u16>,
 }
 
-pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let address = args.store.address()?;
-    let (nodes, exclusive) = store::runtime()?.block_on(async {
-        let store = address.open_existing().await?;
-        anyhow::Ok((registry::nodes(&store).await?, store.describe().exclusive))
-    })?;
-    if args.json {
+const AFTER: &str =
+    "With --url, or WEFT_URL and no --store, it asks a server: a file can be read only while nobody serves it.";
+
+pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
+    let options = args.options.or(before);
+    let (place, nodes, exclusive) = match options.asks_server(args.store.is_named())? {
+        true => (options.find_url(), store::runtime()?.block_on(asked(&options))?, false),
+        false => {
+            let address = args.store.address()?;
+            let (nodes, exclusive) = store::runtime()?.block_on(found(&address))?;
+            (address.to_string(), nodes, exclusive)
+        }
+    };
+    if options.is_json() {
         let nodes = nodes.into_iter().map(Shown::from).collect();
         terminal::put(&serde_json::to_string(&List { nodes })?)?;
         return Ok(End::Done);
@@ -53,11 +63,30 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
             true => "one process at a time has it open, so it needs no registry; nobody has it now",
             false => "no node has served it in the last day",
         };
-        terminal::say(&format!("{address}: {why}"));
+        terminal::say(&format!("{place}: {why}"));
     } else {
         terminal::put(&table(&nodes, colour))?;
     }
     Ok(End::Done)
+}
+
+async fn found(address: &Address) -> Result<(Vec<Seen>, bool)> {
+    let store = address.open_existing().await.map_err(|error| match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Locked { .. }) => Fault::new(Code::Refused, format!("{error:#}"))
+            .hint("ask the server that has it: `weft nodes --url http://127.0.0.1:7700`")
+            .into(),
+        _ => error,
+    })?;
+    Ok((registry::nodes(&store).await?, store.describe().exclusive))
+}
+
+/// The nodes as a server knows them. It does not say whether one that is not live has left.
+async fn asked(options: &remote::Options) -> Result<Vec<Seen>> {
+    let client = options.client().await?;
+    let nodes = client.call::<op::ListNodes>(weft_sdk::Args::default()).await;
+    let nodes = nodes.map_err(|error| remote::fault("list nodes", error))?;
+    let now = crate::render::time::now_ms();
+    Ok(nodes.items.into_iter().map(|node| Seen::told(node, now)).collect())
 }
 
 fn word(state: State) -> &'static str {

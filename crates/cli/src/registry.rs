@@ -41,6 +41,22 @@ pub async fn nodes(store: &AnyStore) -> Result<Vec<Seen>> {
 }
 
 impl Seen {
+    /// As a server tells of it, at a time by this machine's clock.
+    pub fn told(node: weft_api::node::Node, now: u64) -> Self {
+        let state = if node.live { State::Live } else { State::Silent };
+        let until = if node.live { now } else { node.seen_at };
+        Self {
+            id: node.id,
+            name: node.name,
+            version: node.version,
+            state,
+            started_at: Time::from_ms(node.started_at),
+            up_ms: until.saturating_sub(node.started_at),
+            silent_ms: now.saturating_sub(node.seen_at),
+            partitions: node.partitions,
+        }
+    }
+
     fn new(node: &Node, now: Time) -> Self {
         let body = &node.body;
         let silent_ms = now.since(body.seen_at);

@@ -46,6 +46,12 @@ pub fn from_environment(keys: &[&str]) -> Result<Settings> {
     Settings::load(sources).map_err(|mistakes| refusal(&told(&mistakes)))
 }
 
+/// A misspelt variable stops every command, also one that reads no configuration: it would go on with what was not meant.
+pub fn refuse_unknown_variables() -> Result<()> {
+    let mistakes = weft_config::unknown_variables(std::env::vars_os().map(|(name, _)| name));
+    if mistakes.is_empty() { Ok(()) } else { Err(refusal(&told(&mistakes))) }
+}
+
 pub fn told(mistakes: &[Mistake]) -> Vec<String> {
     mistakes.iter().map(Mistake::to_string).collect()
 }

@@ -36,7 +36,7 @@ pub struct Args {
 
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {

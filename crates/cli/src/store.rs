@@ -44,19 +44,23 @@ pub fn open_dir(dir: &Path) -> Result<AnyStore> {
 #[derive(clap::Args)]
 pub struct StoreArg {
     /// Address of the store: `sqlite://PATH`, `postgres://HOST/DATABASE`, `valkey://HOST` or `valkey-cluster://HOST,HOST`
-    #[arg(
-        long,
-        env = "WEFT_STORE",
-        hide_env_values = true,
-        value_name = "URL",
-        default_value = "sqlite:weft-data/weft.db"
-    )]
-    store: String,
+    /// [env: WEFT_STORE] [default: sqlite:weft-data/weft.db]
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
 }
+
+/// The store if none is named.
+const DEFAULT: &str = "sqlite:weft-data/weft.db";
 
 impl StoreArg {
     pub fn address(&self) -> Result<Address> {
-        Address::parse(&self.store)
+        let named = self.store.clone().or_else(|| crate::remote::variable("WEFT_STORE"));
+        Address::parse(named.as_deref().unwrap_or(DEFAULT))
+    }
+
+    /// Whether it is named on the command line.
+    pub fn is_named(&self) -> bool {
+        self.store.is_some()
     }
 }
 

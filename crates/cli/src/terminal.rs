@@ -5,6 +5,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, P
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_bench::Watch;
 use weft_bench::page::readable;
@@ -54,8 +55,22 @@ pub fn draws_progress() -> bool {
     io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
+/// Nobody wants to hear what `say` says.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From here on only errors are told.
+pub fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
 /// Talks to the person: one line to stderr.
 pub fn say(line: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        tell(line);
+    }
+}
+
+fn tell(line: &str) {
     // Nobody can be told that stderr is closed.
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -83,9 +98,9 @@ pub fn width() -> Option<usize> {
 /// Tells an error: what happened, and what to do.
 pub fn say_error(error: &anyhow::Error, colour: Colour) {
     let (word, message, hint) = Fault::told(error);
-    say(&format!("{} {message}", colour.err.red(&word)));
+    tell(&format!("{} {message}", colour.err.red(&word)));
     if let Some(hint) = hint {
-        say(&format!("{} {hint}", colour.err.blue("hint:")));
+        tell(&format!("{} {hint}", colour.err.blue("hint:")));
     }
 }
 
@@ -237,6 +252,13 @@ impl Progress {
 
     pub fn end(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+impl Drop for Progress {
+    /// Also when the work was broken off.
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Args {
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 #[derive(Serialize)]

@@ -33,7 +33,7 @@ pub use origin::Origin;
 pub use page::page;
 pub use row::{Area, Fallback, Key, Row};
 pub use secret::Secret;
-pub use settings::{Reloaded, Settings, Shown, Sources};
+pub use settings::{Reloaded, Settings, Shown, Sources, unknown_variables};
 pub use value::{Setting, Value};
 pub use variables::{OTHERS, Other};
 pub use words::{Durability, LogFormat, Migrate};

@@ -183,6 +183,17 @@ impl Settings {
     }
 }
 
+/// Every variable that begins as Weft's do and is none, with what it was meant to be. For who reads no configuration.
+pub fn unknown_variables(all: impl IntoIterator<Item = OsString>) -> Vec<Mistake> {
+    let names = all.into_iter().filter_map(|name| name.into_string().ok());
+    let unknown = names.filter(|name| name.starts_with(PREFIX) && !is_known(name));
+    unknown.map(|name| Mistake::UnknownVariable { nearest: nearest_variable(&name), name }).collect()
+}
+
+fn is_known(name: &str) -> bool {
+    variables::is_other(name) || keys::rows().any(|row| row.variable() == name || row.also == Some(name))
+}
+
 /// Whether somebody who does not know that a secret has no flag would give it this one.
 fn is_flag_of(row: &Row, flag: &str) -> bool {
     let like_variable = row.variable().trim_start_matches(PREFIX).to_ascii_lowercase().replace('_', "-");

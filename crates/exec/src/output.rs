@@ -60,6 +60,15 @@ impl Tail {
         self.lines.push_back(line);
     }
 
+    pub fn last(&self) -> Option<&str> {
+        self.lines.back().map(String::as_str)
+    }
+
+    /// Takes the last line away.
+    pub fn pop(&mut self) {
+        self.lines.pop_back();
+    }
+
     /// The last bytes of the last lines; none if stderr had nothing to say.
     pub fn last_bytes(&self, bytes_max: usize) -> Option<String> {
         let text = Vec::from_iter(self.lines.iter().map(String::as_str)).join("\n");

@@ -50,13 +50,14 @@ async fn try_run(
         end.send_replace(true);
         ending
     };
-    let (ending, output, tail, said) = tokio::join!(
+    let (ending, output, mut tail, said) = tokio::join!(
         ending,
         output::collect(pipe(pipes.stdout), program.result_max, &too_long),
         output::log(pipe(pipes.stderr), &reports),
         control::listen(pipe(control), &reports),
     );
     drop((control_in, folder));
+    let ending = if program.by_shell { ending.seen_through(&mut tail) } else { ending };
     Ok(finish::decide(said, ending, output, &tail))
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It is the program's parent, so it knows how the program ended, and it adopts whatever the program leaves behind, also
 //! what made a group or a session of its own. All of that is killed when the program ends, and when the worker does: the
-//! worker holds the other end of the socket on stdin, and the system closes it for whom it kills.
+//! worker holds the other end of the socket on stdin, and the system closes it for whom it kills. Only a group that was
+//! told to end may take its time, also when its leader is gone.
 
 use crate::folder::STDIN;
 use crate::link::Word;
@@ -18,11 +19,16 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 const EX_USAGE: u8 = 64;
+
+/// How often it is looked whether a group that was told to end is empty: soon at first, and then less and less often.
+const LOOK_FIRST: Duration = Duration::from_millis(2);
+const LOOK_LAST: Duration = Duration::from_millis(100);
 
 /// Runs a program until it ends or the worker does; the binary calls this, with the arguments that [`crate::run`] gave it,
 /// before it looks at any setting: the variables of the task are in its environment. Not for people: without a worker at
@@ -101,23 +107,64 @@ fn not_started(program: &Path, error: &io::Error) -> String {
 /// A process group that is signalled only while its number is surely its own: until its leader is reaped.
 struct Group {
     leader: Pid,
-    reaped: Mutex<bool>,
+    standing: Mutex<Standing>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Standing {
+    reaped: bool,
+    /// It got a SIGTERM.
+    told: bool,
+    /// Its time is over.
+    over: bool,
 }
 
 impl Group {
-    fn signal(&self, signal: Signal) {
-        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*reaped {
+    fn new(leader: Pid) -> Group {
+        Group { leader, standing: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self) {
+        let mut standing = self.standing();
+        standing.told = true;
+        self.signal(&standing, Signal::TERM);
+    }
+
+    fn kill(&self) {
+        let mut standing = self.standing();
+        standing.over = true;
+        self.signal(&standing, Signal::KILL);
+        self.changed.notify_all();
+    }
+
+    fn signal(&self, standing: &Standing, signal: Signal) {
+        if !standing.reaped {
             // All that could be wrong is that nobody is left.
             let _ = kill_process_group(self.leader, signal);
         }
     }
 
+    /// Waits for the rest of a group that was told to end, until nobody is left or its time is over. A group that was not
+    /// told is not waited for. The leader may be a shell that dies of the signal while what it started still cleans up.
+    fn until_empty(&self) {
+        let (mut standing, mut pause) = (self.standing(), LOOK_FIRST);
+        while standing.told && !standing.over && has_living(self.leader) {
+            let waited = self.changed.wait_timeout(standing, pause);
+            standing = waited.unwrap_or_else(PoisonError::into_inner).0;
+            pause = (pause * 2).min(LOOK_LAST);
+        }
+    }
+
     /// Kills who is left of the group and takes the leader's status, in one.
     fn reap(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut standing = self.standing();
         let _ = kill_process_group(self.leader, Signal::KILL);
-        *reaped = true;
+        standing.reaped = true;
         child.wait()
     }
 }
@@ -125,7 +172,7 @@ impl Group {
 /// Waits for the program, and for nothing to be left of it.
 fn oversee(mut child: Child, link: &UnixStream) -> Word {
     let leader = Pid::from_child(&child);
-    let group = Arc::new(Group { leader, reaped: Mutex::new(false) });
+    let group = Arc::new(Group::new(leader));
     let mut said = link;
     let _ = said.write_all(&Word::Started(leader.as_raw_nonzero().get()).line());
     let obeying = link.try_clone().and_then(|link| {
@@ -134,11 +181,12 @@ fn oversee(mut child: Child, link: &UnixStream) -> Word {
     });
     if obeying.is_err() {
         // Nobody would notice the end of the worker.
-        group.signal(Signal::KILL);
+        group.kill();
     }
     // Not reaped yet: its number stays its own until the group is killed.
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while waitid(WaitId::Pid(leader), ended).is_err_and(|errno| errno == Errno::INTR) {}
+    group.until_empty();
     let status = group.reap(&mut child);
     kill_descendants();
     match status.map(|status| (status.code(), status.signal())) {
@@ -153,9 +201,9 @@ fn obey(mut link: UnixStream, group: &Group) {
     let mut byte = [0];
     loop {
         match link.read(&mut byte) {
-            Ok(1) => group.signal(Signal::TERM),
+            Ok(1) => group.tell(),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Ok(_) | Err(_) => return group.signal(Signal::KILL),
+            Ok(_) | Err(_) => return group.kill(),
         }
     }
 }
@@ -185,14 +233,34 @@ fn kill_descendants() {
 /// By the parents that /proc names; a list of children is not there on every system.
 fn children() -> Vec<Pid> {
     let own = rustix::process::getpid();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter_map(Pid::from_raw).filter(|pid| parent(*pid) == Some(own)).collect()
+    processes().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == Some(own))).collect()
 }
 
-fn parent(pid: Pid) -> Option<Pid> {
+/// Whether anybody of a group still runs; who has ended and was not reaped does not count. False where there is no /proc.
+fn has_living(group: Pid) -> bool {
+    let lives = |stat: Stat| stat.group == Some(group) && !stat.ended;
+    processes().any(|pid| stat(pid).is_some_and(lives))
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers.filter_map(Pid::from_raw)
+}
+
+/// What /proc says of a process.
+struct Stat {
+    ended: bool,
+    parent: Option<Pid>,
+    group: Option<Pid>,
+}
+
+fn stat(pid: Pid) -> Option<Stat> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // A name may have spaces and brackets; what follows it has none. The state is first, the parent second.
+    // A name may have spaces and brackets; what follows it has none: the state, the parent, the group.
     let (_, rest) = stat.rsplit_once(')')?;
-    Pid::from_raw(rest.split_whitespace().nth(1)?.parse().ok()?)
+    let mut words = rest.split_whitespace();
+    let ended = matches!(words.next()?, "Z" | "X");
+    let mut number = || Some(Pid::from_raw(words.next()?.parse().ok()?));
+    Some(Stat { ended, parent: number()?, group: number()? })
 }

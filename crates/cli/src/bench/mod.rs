@@ -57,7 +57,7 @@ pub struct Args {
 
     /// One JSON object on stdout
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 
     /// Write a page with plots, and the raw JSON, into this folder
     #[arg(long, value_name = "DIR")]

@@ -49,10 +49,11 @@ struct Check {
     arguments: Arguments,
 }
 
-pub fn run(args: Args, colour: Colour) -> Result<End> {
+/// `said` is `--json` before the name of the command.
+pub fn run(args: Args, said: bool, colour: Colour) -> Result<End> {
     match args.command {
-        Command::Show(Read { json, arguments }) => show::run(&arguments.load()?, json, colour),
-        Command::Check(Check { json, arguments }) => check::run(&arguments, json),
+        Command::Show(Read { json, arguments }) => show::run(&arguments.load()?, json || said, colour),
+        Command::Check(Check { json, arguments }) => check::run(&arguments, json || said),
         Command::Example => {
             terminal::put(weft_config::example().trim_end())?;
             Ok(End::Done)

@@ -16,7 +16,7 @@ use weft_store::{Finding, Severity};
 
 /// Look at a store, or at a server, and tell what is wrong with it
 #[derive(clap::Args)]
-#[command(before_help = "example: weft doctor", after_help = "With --url it looks at a server instead of a store.")]
+#[command(before_help = "example: weft doctor", after_help = AFTER)]
 pub struct Args {
     #[command(flatten)]
     store: StoreArg,
@@ -28,6 +28,9 @@ pub struct Args {
     #[command(flatten)]
     options: remote::Options,
 }
+
+const AFTER: &str =
+    "With --url, or WEFT_URL and no --store, it looks at a server instead of a store. --deep is for a store.";
 
 /// A clock that is further off is told.
 const OFFSET_MS: i64 = 1_000;
@@ -51,8 +54,12 @@ struct Shown {
 
 pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     let options = args.options.or(before);
-    let (place, findings) = match options.names_server() {
-        true => (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?),
+    // To look at every execution takes the store itself.
+    let (place, findings) = match !args.deep && options.asks_server(args.store.is_named())? {
+        true => {
+            crate::settings::refuse_unknown_variables()?;
+            (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?)
+        }
         false => {
             let address = args.store.address()?;
             let mut findings = configuration::look();

@@ -54,12 +54,16 @@ async fn durability(client: &Client) -> Option<Finding> {
         Err(finding) => return finding,
     };
     let found = format!("{}: {}", durability.level, durability.acknowledged);
-    Some(match durability.can_lose.is_empty() {
-        true => Finding::fine("durability", found),
-        false => {
-            let found = format!("{found}; can lose: {}", durability.can_lose.join(", "));
+    let found = match durability.can_lose.is_empty() {
+        true => found,
+        false => format!("{found}; can lose: {}", durability.can_lose.join(", ")),
+    };
+    // Every store loses something with its last disk; one that acknowledges what is on none loses it by a power cut.
+    Some(match durability.level.as_str() {
+        "memory" => {
             Finding::warning("durability", found, "`docs/stores.md` tells which settings of the store lose less")
         }
+        _ => Finding::fine("durability", found),
     })
 }
 

@@ -13,7 +13,9 @@ const PARKED_MAX: usize = 1_000;
 pub async fn look(address: &Address, deep: bool) -> Vec<Finding> {
     let mut findings = address.inspect().await;
     let sound = findings.iter().all(|finding| finding.severity < Severity::Problem);
-    if sound && can_be_opened(address, &findings).await {
+    if let Some(why) = closed(address, &findings, sound) {
+        findings.extend(not_looked_at(why, deep));
+    } else {
         match address.open_existing().await {
             Ok(store) => {
                 let inside = inside(&store).await;
@@ -30,11 +32,50 @@ pub async fn look(address: &Address, deep: bool) -> Vec<Finding> {
     findings
 }
 
-/// A file that somebody has open cannot be opened again, and opening an older one would change it.
-async fn can_be_opened(address: &Address, findings: &[Finding]) -> bool {
-    let Address::Sqlite { path, .. } = address else { return true };
+/// Why a store is not opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    /// Something is wrong with it, which was told.
+    Unsound,
+    /// A file that somebody has open cannot be opened again.
+    Held,
+    /// Opening an older one would change it.
+    Old,
+}
+
+fn closed(address: &Address, findings: &[Finding], sound: bool) -> Option<Closed> {
+    if !sound {
+        return Some(Closed::Unsound);
+    }
+    let Address::Sqlite { path, .. } = address else { return None };
     let is_free = findings.iter().any(|finding| finding.subject == "lock" && finding.found.starts_with("nobody"));
-    is_free && weft_store_sqlite::plan(path).is_ok_and(|plan| !plan.is_due())
+    match weft_store_sqlite::plan(path).is_ok_and(|plan| !plan.is_due()) {
+        _ if !is_free => Some(Closed::Held),
+        true => None,
+        false => Some(Closed::Old),
+    }
+}
+
+/// What a store that is not opened keeps to itself. What was asked for and not done is a warning.
+fn not_looked_at(why: Closed, deep: bool) -> Vec<Finding> {
+    let (because, advice) = match why {
+        Closed::Unsound => ("something is wrong with the store", "mend what is told above, and look again"),
+        Closed::Held => (
+            "somebody has the file open",
+            "`weft doctor --url URL` asks the server that has it; --deep needs it stopped",
+        ),
+        Closed::Old => ("the store is of an older format", "`weft migrate` brings it up to date"),
+    };
+    let found = format!("not looked at: {because}");
+    let mut findings = Vec::new();
+    if why != Closed::Unsound {
+        findings
+            .push(Finding { advice: advice.to_owned(), ..Finding::fine("clock, nodes, parked items", found.clone()) });
+    }
+    if deep {
+        findings.push(Finding::warning("invariants", found, advice));
+    }
+    findings
 }
 
 async fn inside(store: &AnyStore) -> Vec<Finding> {

@@ -1,7 +1,7 @@
 //! `weft count`: exact numbers.
 
 use crate::End;
-use crate::remote::{Filter, Remote, names};
+use crate::remote::{Filter, Form, Remote};
 use crate::render;
 use anyhow::Result;
 use weft_api::execution::CountQuery;
@@ -21,12 +21,14 @@ pub struct Args {
 }
 
 pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
-    if let Some(parent) = args.filter.parent.take() {
-        args.filter.parent = names(&remote, &[parent]).await?.pop();
-    }
+    args.filter = args.filter.resolve(&remote).await?;
     let group_by = (!args.by.is_empty()).then(|| args.by.join(","));
     let query = CountQuery { group_by, ..args.filter.count() };
     let counts = remote.call::<op::CountExecutions>("count", [], query, NoBody {}).await?;
+    if remote.form == Form::Jsonl && !args.by.is_empty() {
+        remote.put_all(&counts.groups, |group| group.count.to_string(), String::new)?;
+        return Ok(End::Done);
+    }
     remote.put(&counts, &counts.total.to_string(), || render::list::counts(&counts, &args.by, remote.colour.out))?;
     Ok(End::Done)
 }

@@ -2,15 +2,15 @@
 
 use super::end_of;
 use crate::End;
-use crate::remote::{Form, Remote, names};
+use crate::remote::{Form, Patience, Remote, names};
 use crate::render::{self, attempt, time};
 use crate::terminal::{self, Paint};
 use anyhow::Result;
 use std::io::IsTerminal;
 use std::time::Duration;
-use weft_api::execution::{Execution, GetQuery};
+use weft_api::execution::{CancelState, Execution, GetQuery, PublicState};
 use weft_api::op;
-use weft_api::operation::NoBody;
+use weft_api::operation::{NoBody, NoQuery};
 
 /// Show an execution
 #[derive(clap::Args)]
@@ -42,9 +42,10 @@ const EVERY: Duration = Duration::from_millis(500);
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = names(&remote, std::slice::from_ref(&args.id)).await?.remove(0);
+    let patience = Patience::of(&remote);
     let execution = read(&remote, &args, &id).await?;
     if args.watch {
-        return watch(&remote, &args, execution).await;
+        return watch(&remote, &args, patience, execution).await;
     }
     remote.put(&execution, &execution.id, || shown(&execution, &remote))?;
     Ok(End::Done)
@@ -54,7 +55,23 @@ async fn read(remote: &Remote, args: &Args, id: &str) -> Result<Execution> {
     let wanted = [("input", args.input), ("result", args.result), ("attempts", args.attempts)];
     let include: Vec<&str> = wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect();
     let query = GetQuery { include: (!include.is_empty()).then(|| include.join(",")), ..GetQuery::default() };
-    remote.call::<op::GetExecution>("get it", [id.to_owned()], query, NoBody {}).await
+    let mut execution = remote.call::<op::GetExecution>("get it", [id.to_owned()], query, NoBody {}).await?;
+    if remote.form == Form::People && execution.public_state == PublicState::Cancelled {
+        execution.cancel = cancel_of(remote, id).await?;
+    }
+    Ok(execution)
+}
+
+/// Who asked for the cancel that ended it, and why: that stands in its history alone.
+async fn cancel_of(remote: &Remote, id: &str) -> Result<Option<CancelState>> {
+    let history = remote.call::<op::GetHistory>("read its history", [id.to_owned()], NoQuery {}, NoBody {}).await?;
+    let told = history.items.into_iter().rev().find(|entry| entry.what == "cancel" && entry.reason.is_some());
+    Ok(told.map(|entry| CancelState {
+        reason: entry.reason.unwrap_or_default(),
+        by: entry.by.unwrap_or_default(),
+        requested_at: entry.at,
+        kill_at: None,
+    }))
 }
 
 fn shown(execution: &Execution, remote: &Remote) -> String {
@@ -78,7 +95,7 @@ fn text_of(execution: &Execution, paint: Paint) -> String {
 }
 
 /// On a terminal the view is drawn over itself; elsewhere it is written once per change.
-async fn watch(remote: &Remote, args: &Args, mut execution: Execution) -> Result<End> {
+async fn watch(remote: &Remote, args: &Args, mut patience: Patience<'_>, mut execution: Execution) -> Result<End> {
     let over = remote.form == Form::People && std::io::stdout().is_terminal();
     let (mut lines, mut written) = (0, String::new());
     loop {
@@ -95,8 +112,21 @@ async fn watch(remote: &Remote, args: &Args, mut execution: Execution) -> Result
         if execution.public_state.is_terminal() {
             return Ok(end_of(&execution));
         }
-        tokio::time::sleep(EVERY).await;
-        execution = read(remote, args, &execution.id).await?;
+        if patience.is_over() {
+            return Err(patience.timed_out(&execution));
+        }
+        tokio::time::sleep(patience.left().map_or(EVERY, |left| left.min(EVERY))).await;
+        match read(remote, args, &execution.id).await {
+            Ok(now) => {
+                patience.answered();
+                execution = now;
+            }
+            Err(error) => {
+                patience.bear(error).await?;
+                // What is said goes below the view.
+                lines = 0;
+            }
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `weft list`: executions, the newest first.
 
 use crate::End;
-use crate::remote::{Filter, Form, Remote, names, walk};
+use crate::remote::{Filter, Form, Remote, walk};
 use crate::render::{self, count, time};
 use crate::terminal;
 use anyhow::Result;
@@ -15,7 +15,7 @@ pub struct Args {
     filter: Filter,
 
     /// How many at most
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
     limit: u32,
 
     /// However many there are
@@ -31,9 +31,7 @@ pub struct Args {
 const PAGE: u32 = 1_000;
 
 pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
-    if let Some(parent) = args.filter.parent.take() {
-        args.filter.parent = names(&remote, &[parent]).await?.pop();
-    }
+    args.filter = args.filter.resolve(&remote).await?;
     let limit = if args.all { usize::MAX } else { args.limit as usize };
     let order = args.oldest_first.then_some(Order::Asc);
     let query = ListQuery { limit: Some(PAGE.min(limit.try_into().unwrap_or(PAGE))), order, ..args.filter.list() };

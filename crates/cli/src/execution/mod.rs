@@ -21,6 +21,7 @@ pub mod tag;
 pub mod wait;
 
 use crate::End;
+use crate::fault::Fault;
 use crate::remote::Remote;
 use crate::render::{self, execution};
 use anyhow::Result;
@@ -35,8 +36,15 @@ fn tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn tags(pairs: Vec<(String, String)>) -> BTreeMap<String, String> {
-    pairs.into_iter().collect()
+/// A key that is given twice with different values is misuse: nobody knows which is meant.
+fn tags(pairs: Vec<(String, String)>) -> Result<BTreeMap<String, String>> {
+    let mut tags = BTreeMap::new();
+    for (key, value) in pairs {
+        if let Some(other) = tags.insert(key.clone(), value.clone()).filter(|other| *other != value) {
+            return Err(Fault::usage(format!("the tag `{key}` is given twice: `{key}={other}` and `{key}={value}`")));
+        }
+    }
+    Ok(tags)
 }
 
 /// Shows how an execution ended; its exit code is that of its end.

@@ -15,7 +15,7 @@ pub struct Args {
     selection: Selection,
 
     /// 0 to 9000, larger first
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9000), allow_negative_numbers = true)]
     to: u32,
 }
 

@@ -20,7 +20,7 @@ pub struct Args {
     reason: String,
 
     /// Time before it may start, like `10m`
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     delay: Option<Duration>,
 
     /// Time from now until which it must have ended, like `1h`
@@ -32,7 +32,7 @@ pub struct Args {
     no_deadline: bool,
 
     /// 0 to 9000, larger first
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9000), allow_negative_numbers = true)]
     priority: Option<u32>,
 
     /// Go on after the last step that was recorded, instead of doing all of them again

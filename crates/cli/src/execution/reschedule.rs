@@ -18,7 +18,7 @@ pub struct Args {
     selection: Selection,
 
     /// Start after this time, like `10m`
-    #[arg(long, value_name = "TIME", value_parser = duration, group = "when")]
+    #[arg(long, value_name = "TIME", value_parser = duration, group = "when", allow_hyphen_values = true)]
     delay: Option<Duration>,
 
     /// Start at this time, like 2026-11-16T20:15:00Z

@@ -3,7 +3,7 @@
 use super::end_of;
 use crate::End;
 use crate::fault::{Code, Fault};
-use crate::remote::{self, Form, Remote, names};
+use crate::remote::{self, Form, Heard, Remote, names};
 use crate::render::{execution, id};
 use crate::terminal;
 use anyhow::Result;
@@ -28,7 +28,7 @@ pub struct Args {
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = names(&remote, &[args.id]).await?.remove(0);
     let seen = match args.wait {
-        true => remote::until_done(&remote, &id, "result").await?,
+        true => remote::until_done(&remote, &id, "result", Heard::NotYet).await?,
         false => {
             let query = GetQuery { include: Some("result".to_owned()), ..GetQuery::default() };
             remote.call::<op::GetExecution>("get its result", [id], query, NoBody {}).await?

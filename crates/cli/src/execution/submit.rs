@@ -3,13 +3,13 @@
 use super::{end_of, put_ending, tag, tags};
 use crate::End;
 use crate::fault::{Code, Fault};
-use crate::remote::{self, Form, Remote, duration, read_input, read_stdin};
+use crate::remote::{self, Form, Heard, Remote, duration, read_input, read_stdin};
 use crate::render::{self, count};
 use crate::terminal::{self, Progress};
 use anyhow::{Context, Result};
-use futures_util::{StreamExt, stream};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_api::execution::{Submit, SubmitBatch, Submitted};
@@ -37,15 +37,15 @@ pub struct Args {
     lane: Option<String>,
 
     /// 0 to 9000, larger first
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=9000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9000), allow_negative_numbers = true)]
     priority: Option<u32>,
 
     /// Time before it may start, like `10m`
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     delay: Option<Duration>,
 
     /// Time until which it must have ended: `1h` from now, or like 2026-11-16T20:15:00Z
-    #[arg(long, value_name = "TIME", value_parser = deadline)]
+    #[arg(long, value_name = "TIME", value_parser = deadline, allow_hyphen_values = true)]
     deadline: Option<Deadline>,
 
     /// A tag; may be given more than once
@@ -89,10 +89,11 @@ fn deadline(text: &str) -> Result<Deadline, String> {
 const BATCH_MAX: usize = 500;
 /// Bytes of one call, well below what a server takes.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// Waits at once, after a batch.
-const WAITS_AT_ONCE: usize = 64;
+/// Letters of a result that is shown though nobody asked for it.
+const RESULT_LETTERS: usize = 400;
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    tags(args.tags.clone())?;
     match args.batch.clone() {
         Some(path) => batch(args, &path, &remote).await,
         None => one(args, &remote).await,
@@ -112,12 +113,36 @@ async fn one(args: Args, remote: &Remote) -> Result<End> {
         remote.say("the idempotency key is bound already; this is the execution it stands for");
     }
     if wait {
-        let ended = remote::until_done(remote, &submitted.id, "result").await?;
-        put_ending(remote, &ended)?;
-        return Ok(end_of(&ended));
+        return wait_for(remote, &submitted).await;
     }
     remote.put(&submitted, &submitted.id, || line(&submitted, remote))?;
     Ok(End::Done)
+}
+
+/// The id is told before anything can happen to the wait.
+async fn wait_for(remote: &Remote, submitted: &Submitted) -> Result<End> {
+    let short = render::id::short(&submitted.id);
+    match remote.form {
+        Form::Ids => terminal::put(&submitted.id)?,
+        _ => remote.say(&format!("{}  {}", submitted.id, submitted.public_state.name())),
+    }
+    remote.if_interrupted(format!("`{}` goes on; `weft get {short} --watch` shows it", submitted.id));
+    let ended = remote::until_done(remote, &submitted.id, "result", Heard::Before).await?;
+    if remote.form != Form::Ids {
+        put_ending(remote, &ended)?;
+    }
+    if let (Form::People, Some(result)) = (remote.form, &ended.result) {
+        let shown = render::payload::line(result);
+        let cut = render::cut(&shown, RESULT_LETTERS);
+        let terminal = std::io::stdout().is_terminal();
+        if terminal {
+            terminal::put(&cut)?;
+        }
+        if !terminal || cut != shown {
+            remote.say(&format!("`weft result {short}` writes its result"));
+        }
+    }
+    Ok(end_of(&ended))
 }
 
 fn line(submitted: &Submitted, remote: &Remote) -> String {
@@ -144,8 +169,8 @@ fn fill(submit: &mut Submit, args: &Args) {
     if submit.capabilities.is_empty() {
         submit.capabilities = args.capabilities.clone();
     }
-    for (key, value) in tags(args.tags.clone()) {
-        submit.tags.entry(key).or_insert(value);
+    for (key, value) in &args.tags {
+        submit.tags.entry(key.clone()).or_insert_with(|| value.clone());
     }
 }
 
@@ -173,9 +198,12 @@ async fn batch(args: Args, path: &Path, remote: &Remote) -> Result<End> {
             match &item {
                 Item::Ok(one) => {
                     ids.push(one.id.clone());
+                    if args.wait && remote.form != Form::Ids {
+                        remote.say(&format!("{}  {}", one.id, one.public_state.name()));
+                    }
                     match remote.form {
                         Form::People if !args.wait => terminal::put(&line(one, remote))?,
-                        Form::Ids if !args.wait => terminal::put(&one.id)?,
+                        Form::Ids => terminal::put(&one.id)?,
                         _ => {}
                     }
                 }
@@ -206,22 +234,26 @@ async fn batch(args: Args, path: &Path, remote: &Remote) -> Result<End> {
 
 async fn wait_for_all(remote: &Remote, ids: Vec<String>) -> Result<End> {
     let progress = Progress::new(remote.colour, "wait", ids.len() as u64);
-    let waits = ids.into_iter().map(|id| async move { remote::until_done(remote, &id, "").await });
-    let mut waiting = stream::iter(waits).buffered(WAITS_AT_ONCE);
+    let all_of_them = count(ids.len() as u64, "execution");
+    remote.if_interrupted(format!("{all_of_them} go on; `weft list` shows them"));
     let (mut all, mut good) = (Vec::new(), true);
-    while let Some(ended) = waiting.next().await {
-        let ended = ended?;
+    let waited = remote::until_all_done(remote, ids, "", Heard::Before, |ended| {
         progress.advance();
         good &= matches!(end_of(&ended), End::Done);
         match remote.form {
             Form::Json => all.push(ended),
+            // It was written when it was submitted.
+            Form::Ids => {}
             _ => put_ending(remote, &ended)?,
         }
-    }
+        Ok(())
+    });
+    let waited = waited.await;
     progress.end();
     if remote.form == Form::Json {
         remote.put_all(&all, |ended| ended.id.clone(), String::new)?;
     }
+    waited?;
     Ok(if good { End::Done } else { End::Unsuccessful })
 }
 

@@ -28,7 +28,7 @@ pub struct Args {
 const VERB: Verb = Verb { name: "tag", past: "tagged", danger: Danger::None, states: &[] };
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
-    let body = TagChange { set: tags(args.set), remove: args.remove, request_id: None };
+    let body = TagChange { set: tags(args.set)?, remove: args.remove, request_id: None };
     let one = |id| remote.call::<op::SetTags>("change its tags", [id], NoQuery {}, body.clone());
     let shown = |now: &Tags| match now.tags.is_empty() {
         true => "no tags".to_owned(),

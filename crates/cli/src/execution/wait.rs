@@ -2,9 +2,8 @@
 
 use super::{end_of, put_ending};
 use crate::End;
-use crate::remote::{self, Form, Remote, names};
+use crate::remote::{self, Form, Heard, Remote, names};
 use anyhow::Result;
-use futures_util::{StreamExt, stream};
 
 /// Wait until executions have ended; exit 5 if one ends without success
 #[derive(clap::Args)]
@@ -15,28 +14,22 @@ pub struct Args {
     ids: Vec<String>,
 }
 
-/// Waits at once.
-const AT_ONCE: usize = 64;
-
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let ids = names(&remote, &args.ids).await?;
     let alone = ids.len() == 1;
-    let waits = ids.into_iter().map(|id| {
-        let remote = &remote;
-        async move { remote::until_done(remote, &id, "result").await }
-    });
-    let mut waiting = stream::iter(waits).buffered(AT_ONCE);
     let (mut all, mut good) = (Vec::new(), true);
-    while let Some(ended) = waiting.next().await {
-        let ended = ended?;
+    let waited = remote::until_all_done(&remote, ids, "result", Heard::NotYet, |ended| {
         good &= matches!(end_of(&ended), End::Done);
         match remote.form {
             Form::Json if !alone => all.push(ended),
             _ => put_ending(&remote, &ended)?,
         }
-    }
+        Ok(())
+    });
+    let waited = waited.await;
     if remote.form == Form::Json && !alone {
         remote.put_all(&all, |ended| ended.id.clone(), String::new)?;
     }
+    waited?;
     Ok(if good { End::Done } else { End::Unsuccessful })
 }

@@ -11,15 +11,17 @@ mod wait;
 
 pub use input::{read_input, read_stdin};
 pub use name::names;
-pub use options::{Options, With, duration};
+pub use options::{Options, With, duration, variable};
 pub use page::{Filter, moment, walk};
 pub use problem::{fault, told};
 pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm};
-pub use wait::until_done;
+pub use wait::{Heard, Patience, until_all_done, until_done};
 
 use crate::terminal::{self, Colour};
 use anyhow::Result;
 use serde::Serialize;
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 use weft_api::{Args, Operation};
 
@@ -47,6 +49,17 @@ pub struct Remote {
     pub colour: Colour,
     /// How long to wait for something to end; None for as long as it takes
     pub patience: Option<Duration>,
+    parting: Parting,
+}
+
+/// What is said if the command is interrupted now.
+#[derive(Clone, Default)]
+struct Parting(Rc<RefCell<Option<String>>>);
+
+impl Parting {
+    fn take(&self) -> Option<String> {
+        self.0.take()
+    }
 }
 
 impl Remote {
@@ -67,6 +80,11 @@ impl Remote {
         if !self.quiet {
             terminal::say(line);
         }
+    }
+
+    /// What is said if the command is interrupted from here on.
+    pub fn if_interrupted(&self, line: impl Into<String>) {
+        self.parting.0.replace(Some(line.into()));
     }
 
     /// Writes one thing: as JSON, as the id or value that stands for it, or as a person reads it.

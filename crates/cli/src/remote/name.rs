@@ -18,6 +18,8 @@ const CANDIDATES_MAX: usize = 5;
 
 /// The ids that are meant, in order. A whole id is taken as it is and not looked for.
 pub async fn names(remote: &Remote, given: &[String]) -> Result<Vec<String>> {
+    // Ids have small letters; whoever writes large ones means the same.
+    let given: Vec<String> = given.iter().map(|text| text.to_lowercase()).collect();
     let mut ends: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for text in given.iter().filter(|text| !is_whole(text)) {
         ends.entry(end_of(text)?.to_owned()).or_default();

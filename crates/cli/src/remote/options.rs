@@ -1,9 +1,9 @@
 //! Options that every command takes that talks to a server, before the command's name or after it.
 
-use super::{Form, Remote};
+use super::{Form, Parting, Remote};
 use crate::End;
 use crate::fault::Fault;
-use crate::terminal::Colour;
+use crate::terminal::{self, Colour};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct Options {
     namespace: Option<String>,
 
     /// How long a call may take, and a wait if it is given; like `30s` or `5m` [default: 30s]
-    #[arg(long, value_name = "TIME", help_heading = "Server", value_parser = duration)]
+    #[arg(long, value_name = "TIME", help_heading = "Server", value_parser = some_time, allow_hyphen_values = true)]
     timeout: Option<Duration>,
 
     /// One JSON object on stdout
@@ -55,14 +55,34 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "write a number and a unit: `250ms`, `30s`, `15m`, `24h`, `7d`".into())
 }
 
+/// The same, and not none of it.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("nothing is done in no time; write `30s` or `5m`".to_owned()),
+        time => Ok(time),
+    }
+}
+
 impl Options {
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+    /// Whether a server is named, or how to talk to one.
+    pub fn is_about_server(&self) -> bool {
+        let Self { url, key, key_file, namespace, timeout, .. } = self;
+        url.is_some() || key.is_some() || key_file.is_some() || namespace.is_some() || timeout.is_some()
     }
 
-    /// Whether a server is named on the command line.
-    pub fn names_server(&self) -> bool {
-        self.url.is_some()
+    /// Whether a command that can look at a store or ask a server asks a server: what stands on the command line counts
+    /// before the variable.
+    pub fn asks_server(&self, store_is_named: bool) -> Result<bool> {
+        match (self.url.is_some(), store_is_named) {
+            (true, true) => Err(Fault::usage("`--url` and `--store` exclude each other: a server, or a store")),
+            (true, false) => Ok(true),
+            (false, true) => Ok(false),
+            (false, false) => Ok(variable("WEFT_URL").is_some()),
+        }
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     pub fn is_json(&self) -> bool {
@@ -136,7 +156,7 @@ impl Options {
     }
 
     /// Connects. With `inside` calls are made in a namespace, otherwise they are about the deployment as a whole.
-    async fn connect(self, colour: Colour, inside: bool) -> Result<Remote> {
+    async fn connect(self, colour: Colour, inside: bool, parting: Parting) -> Result<Remote> {
         let form = self.form()?;
         let namespace = self.namespace.clone().or_else(|| variable("WEFT_NAMESPACE"));
         let client = self.client_in(namespace.as_deref().filter(|_| inside)).await?;
@@ -148,12 +168,13 @@ impl Options {
             quiet: self.quiet,
             colour,
             patience: self.timeout,
+            parting,
         })
     }
 }
 
 /// A variable that is set to something.
-fn variable(name: &str) -> Option<String> {
+pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -199,8 +220,10 @@ impl<A: clap::Args> With<A> {
             .enable_all()
             .build()
             .context("could not start the runtime")?;
+        let (options, parting) = (self.options.or(before), Parting::default());
+        let (quiet, last_word) = (options.quiet, parting.clone());
         let work = async {
-            let remote = self.options.or(before).connect(colour, inside).await?;
+            let remote = options.connect(colour, inside, parting).await?;
             command(self.args, remote).await
         };
         let ended = runtime.block_on(async {
@@ -208,6 +231,9 @@ impl<A: clap::Args> With<A> {
                 ended = work => ended,
                 heard = tokio::signal::ctrl_c() => {
                     heard.context("could not listen for interrupts")?;
+                    if let Some(line) = last_word.take().filter(|_| !quiet) {
+                        terminal::say(&line);
+                    }
                     Ok(End::Interrupted)
                 }
             }
@@ -235,5 +261,6 @@ mod tests {
     fn ops_2_a_time_without_a_unit_is_refused_with_examples() {
         assert_eq!(duration("15m"), Ok(Duration::from_secs(900)));
         assert!(duration("15").unwrap_err().contains("`15m`"));
+        assert!(some_time("0s").is_err() && some_time("1ms").is_ok());
     }
 }

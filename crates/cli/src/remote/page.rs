@@ -1,6 +1,7 @@
 //! Lists: which executions, and walking them page by page.
 
-use super::{Remote, duration};
+use super::{Remote, duration, names};
+use crate::fault::Fault;
 use crate::render::time::now_ms;
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -45,6 +46,61 @@ pub struct Filter {
     /// Only those submitted before then, written alike
     #[arg(long, value_name = "TIME", value_parser = moment, help_heading = "Selection")]
     pub until: Option<Moment>,
+
+    /// The same in one text: 'lane=mail state=failed,expired tag=customer=acme'
+    #[arg(long, value_name = "NAME=VALUE …", value_parser = terms, help_heading = "Selection")]
+    pub filter: Vec<Terms>,
+}
+
+/// A condition by its name.
+type Terms = Vec<(Condition, String)>;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Condition {
+    State,
+    Lane,
+    Kind,
+    Tag,
+    Parent,
+    Worker,
+    Since,
+    Until,
+}
+
+impl Condition {
+    const ALL: [(&'static str, Condition); 8] = [
+        ("state", Condition::State),
+        ("lane", Condition::Lane),
+        ("kind", Condition::Kind),
+        ("tag", Condition::Tag),
+        ("parent", Condition::Parent),
+        ("worker", Condition::Worker),
+        ("since", Condition::Since),
+        ("until", Condition::Until),
+    ];
+}
+
+/// `lane=mail state=failed`, each part checked as its flag would be.
+fn terms(text: &str) -> Result<Terms, String> {
+    let mut terms = Vec::new();
+    for word in text.split_whitespace() {
+        let names = || Condition::ALL.map(|(name, _)| name);
+        let Some((name, value)) = word.split_once('=').filter(|(_, value)| !value.is_empty()) else {
+            return Err(format!("`{word}` is no condition; write `NAME=VALUE` with one of {}", names().join(", ")));
+        };
+        let Some((_, condition)) = Condition::ALL.into_iter().find(|(known, _)| *known == name) else {
+            return Err(match weft_api::problem::nearest(name, names()) {
+                Some(near) => format!("there is no condition `{name}`; did you mean `{near}`?"),
+                None => format!("there is no condition `{name}`; there are {}", names().join(", ")),
+            });
+        };
+        Filter::default().take(condition, value)?;
+        terms.push((condition, value.to_owned()));
+    }
+    match terms.is_empty() {
+        true => Err("write conditions like `lane=mail state=failed`".to_owned()),
+        false => Ok(terms),
+    }
 }
 
 fn states() -> impl TypedValueParser<Value = PublicState> {
@@ -71,12 +127,55 @@ pub fn moment(text: &str) -> Result<Moment, String> {
 }
 
 impl Filter {
+    /// One condition of `--filter`, as if it had been a flag.
+    fn take(&mut self, condition: Condition, value: &str) -> Result<(), String> {
+        fn once<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
+            match place.replace(value) {
+                None => Ok(()),
+                Some(_) => Err("a condition is given twice".to_owned()),
+            }
+        }
+        let text = || value.to_owned();
+        match condition {
+            Condition::State => {
+                for name in value.split(',') {
+                    let near = || weft_api::problem::nearest(name, PublicState::ALL.map(PublicState::name));
+                    let unknown = || match near() {
+                        Some(near) => format!("there is no state `{name}`; did you mean `{near}`?"),
+                        None => format!("there is no state `{name}`"),
+                    };
+                    self.state.push(PublicState::from_name(name).ok_or_else(unknown)?);
+                }
+                Ok(())
+            }
+            Condition::Lane => once(&mut self.lane, text()),
+            Condition::Kind => once(&mut self.kind, text()),
+            Condition::Tag => once(&mut self.tag, tag(value)?),
+            Condition::Parent => once(&mut self.parent, text()),
+            Condition::Worker => once(&mut self.worker, text()),
+            Condition::Since => once(&mut self.since, moment(value)?),
+            Condition::Until => once(&mut self.until, moment(value)?),
+        }
+    }
+
+    /// The conditions of `--filter` among the others, and the parent by its whole id.
+    pub async fn resolve(mut self, remote: &Remote) -> anyhow::Result<Self> {
+        for (condition, value) in std::mem::take(&mut self.filter).into_iter().flatten() {
+            let twice = |why| Fault::usage(format!("`{value}` of `--filter`: {why}, there and by its flag"));
+            self.take(condition, &value).map_err(twice)?;
+        }
+        if let Some(parent) = self.parent.take() {
+            self.parent = names(remote, &[parent]).await?.pop();
+        }
+        Ok(self)
+    }
+
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     pub fn list(&self) -> ListQuery {
-        let Self { state, lane, kind, tag, parent, worker, since, until } = self.clone();
+        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
         ListQuery {
             state,
             lane,
@@ -91,7 +190,7 @@ impl Filter {
     }
 
     pub fn count(&self) -> CountQuery {
-        let Self { state, lane, kind, tag, parent, worker, since, until } = self.clone();
+        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
         CountQuery {
             state,
             lane,
@@ -134,6 +233,33 @@ mod tests {
         let hour_ago = moment("1h").unwrap().0;
         assert!(now_ms() - hour_ago >= 3_600_000 && now_ms() - hour_ago < 3_660_000);
         assert!(moment("yesterday").unwrap_err().contains("`2h`"));
+    }
+
+    #[test]
+    fn a_filter_in_one_text_is_that_of_the_flags() {
+        let mut filter = Filter::default();
+        for (condition, value) in terms("lane=mail  state=failed,expired tag=a=b since=1970-01-01T00:00:01Z").unwrap() {
+            filter.take(condition, &value).unwrap();
+        }
+        let flags = Filter {
+            lane: Some("mail".into()),
+            state: vec![PublicState::Failed, PublicState::Expired],
+            tag: Some("a=b".into()),
+            since: Some(Moment(1_000)),
+            ..Filter::default()
+        };
+        assert_eq!(filter, flags);
+        assert!(filter.take(Condition::Lane, "web").is_err());
+        for (text, part) in [
+            ("lnae=mail", "did you mean `lane`?"),
+            ("state=failled", "did you mean `failed`?"),
+            ("mail", "`mail` is no condition"),
+            ("tag=a", "`key=value`"),
+            (" ", "lane=mail"),
+        ] {
+            let told = terms(text).unwrap_err();
+            assert!(told.contains(part), "{text}: {told}");
+        }
     }
 
     #[test]

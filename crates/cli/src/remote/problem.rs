@@ -1,6 +1,7 @@
 //! What an error of a call means to the person, and for the exit code.
 
 use crate::fault::{Code, Fault};
+use std::io;
 use weft_api::Problem;
 use weft_sdk::Error;
 
@@ -9,12 +10,33 @@ pub fn fault(doing: &str, error: Error) -> anyhow::Error {
     match error {
         Error::Rejected(problem) => refused(doing, &problem).into(),
         Error::Config(why) => Fault::usage(format!("cannot {doing}: {why}")),
-        error @ Error::Transport { .. } => Fault::new(Code::Unreachable, format!("could not {doing}: {error}"))
-            .named("unreachable")
-            .hint("is it running? `weft dev` starts one here; `--url` or WEFT_URL names another")
-            .into(),
+        error @ Error::Transport { .. } => unreachable(doing, &error).into(),
         error => Fault::new(Code::Refused, format!("cannot {doing}: {error}")).named("decode").into(),
     }
+}
+
+/// What the client library asks at the end of its message; here the hint says it.
+const ASKED: &str = "; is the server running?";
+
+fn unreachable(doing: &str, error: &Error) -> Fault {
+    let message = error.to_string();
+    let fault = Fault::new(Code::Unreachable, format!("could not {doing}: {}", message.trim_end_matches(ASKED)));
+    let fault = fault.named("unreachable");
+    if is_refused(error) {
+        return fault.hint("is it running? `weft dev` starts one here; `--url` or WEFT_URL names another");
+    }
+    match message.starts_with("could not connect") {
+        true => fault.hint("`--url` or WEFT_URL says where it is"),
+        false => fault,
+    }
+}
+
+/// Whether nobody listens there.
+fn is_refused(error: &Error) -> bool {
+    let mut causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    causes.any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|cause| cause.kind() == io::ErrorKind::ConnectionRefused)
+    })
 }
 
 fn refused(doing: &str, problem: &Problem) -> Fault {
@@ -25,7 +47,12 @@ fn refused(doing: &str, problem: &Problem) -> Fault {
     };
     let may_help = matches!(problem.class, weft_api::Class::Later);
     let word = if may_help { "could not" } else { "cannot" };
-    let fault = Fault::new(code, format!("{word} {doing}: {}", problem.detail)).named(problem.code.name());
+    let detail = match problem.code {
+        // The server tells a worker what to do about it.
+        weft_api::Code::WorkerNotFound => "there is no such worker in this namespace",
+        _ => &problem.detail,
+    };
+    let fault = Fault::new(code, format!("{word} {doing}: {detail}")).named(problem.code.name());
     match own_hint(problem).or_else(|| problem.hint.clone()) {
         Some(hint) => fault.hint(hint),
         None => fault,
@@ -35,6 +62,7 @@ fn refused(doing: &str, problem: &Problem) -> Fault {
 /// What a person at a terminal can do: the server gives hints to programs.
 fn own_hint(problem: &Problem) -> Option<String> {
     Some(match problem.status {
+        404 if problem.code == weft_api::Code::WorkerNotFound => "`weft workers` shows those that are there".to_owned(),
         401 => "set WEFT_KEY, or name a file with `--key-file`".to_owned(),
         400 if problem.code == weft_api::Code::NamespaceRequired => {
             "name one with `--namespace` or WEFT_NAMESPACE".to_owned()

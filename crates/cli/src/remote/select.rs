@@ -96,7 +96,8 @@ pub async fn apply<T: Serialize, F: Future<Output = Result<T>>>(
     one: impl Fn(String) -> F,
     shown: impl Fn(&T) -> String,
 ) -> Result<End> {
-    let mut run = Run { remote, verb, one, shown, results: Vec::new(), done: 0, refused: BTreeMap::new() };
+    let tally = Tally { remote, verb, shown, results: Vec::new(), total: 1, done: 0, refused: BTreeMap::new() };
+    let mut run = Run { one, tally };
     match selection.check(verb)? {
         true => run.by_filter(selection).await,
         false => run.by_ids(selection).await,
@@ -110,7 +111,7 @@ impl Selection {
         match (self.ids.is_empty(), by_filter) {
             (false, true) => Err(Fault::usage("ids and a filter exclude each other")),
             (true, false) => Err(Fault::new(Code::Usage, format!("nothing to {} is named", verb.name))
-                .hint("name ids, or select with `--lane`, `--kind`, `--state`, `--tag`; `--all` selects everything")
+                .hint("name ids, or select with `--lane`, `--kind`, `--state`, `--tag` or `--filter`; `--all` selects everything")
                 .into()),
             (_, by_filter) => Ok(by_filter),
         }
@@ -118,12 +119,19 @@ impl Selection {
 }
 
 struct Run<'a, One, Shown, T> {
+    one: One,
+    tally: Tally<'a, Shown, T>,
+}
+
+/// What has been done so far, and how it is told.
+struct Tally<'a, Shown, T> {
     remote: &'a Remote,
     verb: &'a Verb,
-    one: One,
     shown: Shown,
     /// Kept for one JSON object at the end
     results: Vec<Done<T>>,
+    /// How many are to be done
+    total: u64,
     done: u64,
     refused: BTreeMap<String, u64>,
 }
@@ -136,77 +144,92 @@ where
     Shown: Fn(&T) -> String,
 {
     async fn by_ids(&mut self, selection: Selection) -> Result<End> {
-        let ids = names(self.remote, &selection.ids).await?;
+        let Tally { remote, verb, .. } = self.tally;
+        let ids = names(remote, &selection.ids).await?;
         if let [only] = &ids[..] {
             let ok = (self.one)(only.clone()).await?;
-            self.note(Done { id: only.clone(), ok: Some(ok), error: None }, true)?;
-            return self.end();
+            self.tally.note(Done { id: only.clone(), ok: Some(ok), error: None }, true)?;
+            return self.tally.end();
         }
-        let question = format!("{} {}?", self.verb.name, count(ids.len() as u64, "execution"));
-        if self.verb.danger == Danger::Destructive && !confirm(selection.yes, &question).await? {
+        let question = format!("{} {}?", verb.name, count(ids.len() as u64, "execution"));
+        if verb.danger == Danger::Destructive && !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);
         }
-        let progress = Progress::new(self.remote.colour, self.verb.name, ids.len() as u64);
+        self.tally.total = ids.len() as u64;
+        let progress = Progress::new(remote.colour, verb.name, ids.len() as u64);
         self.all(ids, &progress, true).await?;
         progress.end();
-        self.end()
+        self.tally.end()
     }
 
     async fn by_filter(&mut self, selection: Selection) -> Result<End> {
-        let mut filter = selection.filter;
+        let Tally { remote, verb, .. } = self.tally;
+        let mut filter = selection.filter.resolve(remote).await?;
         if filter.state.is_empty() {
-            filter.state = self.verb.states.to_vec();
+            filter.state = verb.states.to_vec();
         }
-        if let Some(parent) = filter.parent.take() {
-            filter.parent = names(self.remote, &[parent]).await?.pop();
-        }
-        let doing = format!("count what to {}", self.verb.name);
-        let counted = self.remote.call::<op::CountExecutions>(&doing, [], filter.count(), NoBody {}).await?;
+        let doing = format!("count what to {}", verb.name);
+        let counted = remote.call::<op::CountExecutions>(&doing, [], filter.count(), NoBody {}).await?;
         if counted.total == 0 {
-            self.remote.say(&format!("nothing to {}: no execution is selected", self.verb.name));
-            return self.end();
+            remote.say(&format!("nothing to {}: no execution is selected", verb.name));
+            return self.tally.end();
         }
-        let question = format!("{} {}?", self.verb.name, count(counted.total, "execution"));
+        let question = format!("{} {}?", verb.name, count(counted.total, "execution"));
         if counted.total > 1 && !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);
         }
-        let progress = Progress::new(self.remote.colour, self.verb.name, counted.total);
+        self.tally.total = counted.total;
+        let progress = Progress::new(remote.colour, verb.name, counted.total);
         let query = ListQuery { limit: Some(PAGE_MAX), ..filter.list() };
-        let (remote, doing) = (self.remote, format!("find what to {}", self.verb.name));
+        let doing = format!("find what to {}", verb.name);
         walk(remote, &doing, query, async |page| {
             self.all(page.into_iter().map(|execution| execution.id).collect(), &progress, false).await?;
             Ok(true)
         })
         .await?;
         progress.end();
-        self.end()
+        self.tally.end()
     }
 
     async fn all(&mut self, ids: Vec<String>, progress: &Progress, tell_each: bool) -> Result<()> {
-        let one = &self.one;
+        let Self { one, tally } = self;
+        let one = &*one;
         let calls = ids.into_iter().map(|id| async move { (id.clone(), one(id).await) });
-        let answers: Vec<(String, Result<T>)> = {
-            let mut answered = stream::iter(calls).buffered(AT_ONCE);
-            let mut answers = Vec::new();
-            while let Some(answer) = answered.next().await {
-                progress.advance();
-                answers.push(answer);
-            }
-            answers
-        };
-        for (id, answer) in answers {
+        let mut answered = stream::iter(calls).buffered(AT_ONCE);
+        tally.if_interrupted();
+        while let Some((id, answer)) = answered.next().await {
+            progress.advance();
             let done = match answer {
                 Ok(ok) => Done { id, ok: Some(ok), error: None },
                 // Whoever is not heard or not allowed is so for every other one too.
-                Err(error) if Fault::exit_code(&error) > Code::Refused as u8 => return Err(error),
+                Err(error) if Fault::exit_code(&error) > Code::Refused as u8 => return Err(tally.broken_off(error)),
                 Err(error) => {
                     let (code, detail) = Fault::named_parts(&error);
                     Done { id, ok: None, error: Some(Refused { code, detail }) }
                 }
             };
-            self.note(done, tell_each)?;
+            tally.note(done, tell_each)?;
+            tally.if_interrupted();
         }
         Ok(())
+    }
+}
+
+impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
+    fn so_far(&self) -> String {
+        format!("{} {} of {}", self.verb.past, self.done, count(self.total, "execution"))
+    }
+
+    /// What was done stays done, so it is told.
+    fn if_interrupted(&self) {
+        self.remote.if_interrupted(format!("interrupted: {}; a few more may be on their way", self.so_far()));
+    }
+
+    fn broken_off(&self, error: anyhow::Error) -> anyhow::Error {
+        if self.done > 0 {
+            self.remote.say(&format!("broken off: {}", self.so_far()));
+        }
+        error
     }
 
     fn note(&mut self, done: Done<T>, tell: bool) -> Result<()> {

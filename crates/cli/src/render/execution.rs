@@ -19,6 +19,7 @@ pub fn card(execution: &Execution, now: u64, paint: Paint) -> String {
         }
     };
     line("state", standing(execution, now, paint));
+    line("priority", if execution.priority == 0 { String::new() } else { execution.priority.to_string() });
     line("worker", worker(execution, now));
     line("cancel", cancel(execution, now));
     line("failure", failure_line(execution));
@@ -50,6 +51,9 @@ fn standing(execution: &Execution, now: u64, paint: Paint) -> String {
     }
     if let (PublicState::Delayed, Some(at)) = (execution.public_state, execution.not_before) {
         parts.push(format!("starts {}", ahead(at, now)));
+    }
+    if execution.replays > 0 {
+        parts.push(format!("replay {}", execution.replays));
     }
     parts.extend(progress(execution));
     parts.join(", ")
@@ -116,8 +120,7 @@ fn worker(execution: &Execution, now: u64) -> String {
 }
 
 fn cancel(execution: &Execution, now: u64) -> String {
-    let asked = execution.cancel.as_ref().filter(|_| !execution.public_state.is_terminal());
-    let Some(cancel) = asked else { return String::new() };
+    let Some(cancel) = &execution.cancel else { return String::new() };
     let reason = if cancel.reason.is_empty() { String::new() } else { format!(": {}", plain(&cancel.reason)) };
     let kill = cancel.kill_at.map(|at| format!(", ends it {}", ahead(at, now))).unwrap_or_default();
     format!("asked for {} by {}{reason}{kill}", ago(cancel.requested_at, now), plain(&cancel.by))
@@ -229,6 +232,23 @@ pub mod tests {
             "ended": {"outcome": "success", "reason": "completed", "by": "worker", "at": 1},
         }));
         assert_eq!(ending(&done), "completed after 1 attempt in 340ms");
+    }
+
+    #[test]
+    fn a_priority_a_replay_and_the_reason_of_a_cancel_are_told() {
+        let shown = execution(json!({
+            "priority": 500, "replays": 1, "public_state": "cancelled", "finished_at": 104_000,
+            "ended": {"outcome": "cancelled", "reason": "client", "by": "user:ann", "at": 1},
+            "cancel": {"reason": "customer left", "by": "user:ann", "requested_at": 104_000},
+        }));
+        let card = card(&shown, 112_000, PLAIN);
+        for line in [
+            "state     cancelled after 1 attempt in 4.0s by user:ann (client), replay 1",
+            "priority  500",
+            "cancel    asked for 8s ago by user:ann: customer left",
+        ] {
+            assert!(card.lines().any(|told| told == line), "{line} is missing in\n{card}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub fn table(keys: &[Key], now: u64, paint: Paint) -> String {
             scopes(key),
             plain(&key.namespaces.join(",")),
             key.last_used_at.map_or("never".to_owned(), |at| ago(at, now)),
-            key.expires_at.map_or(NONE.to_owned(), |at| ahead(at, now)),
+            key.expires_at.map_or(NONE.to_owned(), |at| if at <= now { "expired".to_owned() } else { ahead(at, now) }),
             note(key, now),
         ]);
     }
@@ -49,7 +49,11 @@ pub fn card(key: &Key, now: u64, paint: Paint) -> String {
     line("may", scopes(key));
     line("in", plain(&key.namespaces.join(",")));
     line("note", note(key, now));
-    let expires = key.expires_at.map(|at| format!(", expires {}", ahead(at, now))).unwrap_or_default();
+    let expires = match key.expires_at {
+        None => String::new(),
+        Some(at) if at <= now => format!(", expired {}", ago(at, now)),
+        Some(at) => format!(", expires {}", ahead(at, now)),
+    };
     let used = key.last_used_at.map_or("never used".to_owned(), |at| format!("used {}", ago(at, now)));
     line("times", format!("made {} by {}, {used}{expires}", ago(key.created_at, now), plain(&key.creator)));
     lines.join("\n")
@@ -82,9 +86,12 @@ mod tests {
         let key = json!({"id": "7f3k2m9q", "name": "ci", "scopes": ["submit", "work"], "namespaces": ["shop"], "read_only": true,
             "rate_class": "worker", "creator": "key:boot", "created_at": 0, "expires_at": 86_410_000, "previous_until": 70_000});
         assert_eq!(
-            table(&[serde_json::from_value(key).unwrap()], 10_000, Paint::PLAIN),
+            table(&[serde_json::from_value(key.clone()).unwrap()], 10_000, Paint::PLAIN),
             "ID        NAME  SCOPES       NAMESPACES  USED   EXPIRES  NOTE\n\
              7f3k2m9q  ci    submit,work  shop        never  in 1d    read only, rate of a worker, old secret ends in 1m"
         );
+        let key: Key = serde_json::from_value(key).unwrap();
+        assert!(table(std::slice::from_ref(&key), 86_410_000, Paint::PLAIN).contains("  expired  "));
+        assert!(card(&key, 86_411_000, Paint::PLAIN).ends_with(", expired 1s ago"));
     }
 }

@@ -22,6 +22,17 @@ pub enum FirstKey {
     Old,
 }
 
+/// Whether a key that is given is one.
+pub fn check(settings: &Settings) -> Result<()> {
+    match settings.get(keys::AUTH_BOOTSTRAP_KEY) {
+        Some(given) if KeyText::parse(given.expose()).is_none() => bail!(
+            "`auth.bootstrap_key` is no key ({}): it looks like `weft_<id>_<secret>`; leave it out, and one is made",
+            settings.origin(keys::AUTH_BOOTSTRAP_KEY)
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Makes the first key if there is no key yet. It is in its file before it is in the store: a process that is killed
 /// between the two leaves a key that nobody else has seen, which the next start takes up.
 pub async fn make(engine: &Engine, master: &Master, settings: &Settings, folder: &Path) -> Result<FirstKey> {

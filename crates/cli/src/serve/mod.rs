@@ -54,11 +54,15 @@ pub fn check(settings: &Settings) -> Vec<String> {
         Ok(address) => mistakes.extend(master::check(settings, &address).err().map(told)),
         Err(error) => mistakes.push(told(error)),
     }
+    mistakes.extend(bootstrap::check(settings).err().map(told));
     mistakes.extend(build::identity(settings).err().map(told));
+    mistakes.extend(log::check(settings).err().map(told));
     if settings.get(keys::SERVER_CORS_ORIGINS).iter().any(|origin| origin == "*") {
         let origin = settings.origin(keys::SERVER_CORS_ORIGINS);
         mistakes
             .push(format!("`server.cors_origins` has `*` ({origin}), which only `weft dev` takes: list the origins"));
+    } else {
+        mistakes.extend(build::origins(settings, false).err().map(told));
     }
     mistakes
 }

@@ -32,7 +32,7 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
     says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
     {\"message\": …, \"retry\": \"never\"}}; the last two decide the outcome.\n\nA cancel, a lost lease or a stop of the \
-    worker is SIGTERM to all of the program's processes, and SIGKILL after --grace."
+    worker is SIGTERM to the program's process group, and SIGKILL for what is left of it after --grace."
 )]
 pub struct Args {
     /// Line for the shell that does one task
@@ -115,6 +115,8 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
             let program = program.clone();
             worker = worker.handle(kind, move |ctx: Ctx, input: Raw| task::run(program.clone(), ctx, input));
         }
+        // What is wrong with it is told before anything else.
+        worker.check().map_err(|error| remote::fault("begin", error))?;
         let what = colour.err.bold(&args.kind.join(", "));
         terminal::say(&format!("takes {what} from {url}, {} at a time; Ctrl-C stops it", args.concurrency));
         let ended = worker.run_until(stop.begun()).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use weft_api::Payload;
 use weft_exec::{Body, Failure as Failed, Finish, Program, Report, Retry, Task};
+use weft_sdk::worker::Cause;
 use weft_sdk::{Ctx, Failure, Raw};
 
 /// What a program may be ahead of what the server was told.
@@ -18,6 +19,7 @@ pub async fn run(program: Arc<Program>, ctx: Ctx, Raw(input): Raw) -> Result<Opt
         Finish::Delay { checkpoint, .. } => checkpoint.clone(),
         _ => None,
     };
+    log_bad_end(&ctx, &finish);
     // Before the outcome: what was lost on the way must not be taken for told.
     told?;
     if let Some(checkpoint) = checkpoint {
@@ -29,6 +31,33 @@ pub async fn run(program: Arc<Program>, ctx: Ctx, Raw(input): Raw) -> Result<Opt
         Finish::Delay { ms, .. } => Err(Failure::delay(Duration::from_millis(ms))),
         // Why it was stopped decides what the server is told.
         Finish::Stopped => Err(Failure::retry("the program was stopped")),
+    }
+}
+
+/// A line for what did not go well. Which task it was stands in the span around it.
+fn log_bad_end(ctx: &Ctx, finish: &Finish) {
+    let told = ctx.cancellation();
+    let stopped = match told.as_ref().map(|told| (told.cause, told.reason.as_str())) {
+        // What it wants is not heard any more.
+        Some((Cause::LeaseLost, reason)) => Some(("its lease was lost", reason)),
+        Some((cause, reason)) if matches!(finish, Finish::Stopped | Finish::Failed(_)) => Some(match cause {
+            Cause::Cancel => ("it was cancelled", reason),
+            Cause::Timeout => ("it took too long and was stopped", reason),
+            Cause::Shutdown => ("it was stopped and is given back", reason),
+            Cause::LeaseLost => ("its lease was lost", reason),
+        }),
+        _ => None,
+    };
+    match (stopped, finish) {
+        // A server that has ended it says no more than that.
+        (Some((what, "" | "cancelled")), _) => tracing::info!("{what}"),
+        (Some((what, reason)), _) => tracing::info!("{what}: {reason}"),
+        (None, Finish::Failed(failed)) => {
+            let message = failed.message.lines().next().unwrap_or_default();
+            let again = if failed.retry == Retry::Never { ", and no retry will help" } else { "" };
+            tracing::info!(category = failed.category, "it failed: {message}{again}");
+        }
+        (None, _) => {}
     }
 }
 
@@ -44,18 +73,18 @@ fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
     }
 }
 
-/// Passes on what the program says, in order. The first thing that could not be told is the answer; what comes after it
+/// Passes on what the program says, in order. The client library logs inside a span that names execution, attempt and kind. The first thing that could not be told is the answer; what comes after it
 /// is still received, so that the program is not held up.
 async fn tell(ctx: &Ctx, mut said: mpsc::Receiver<Report>) -> Result<(), Failure> {
     let mut told = Ok(());
     while let Some(report) = said.recv().await {
         let passed = match report {
             Report::Log(line) => {
-                tracing::info!(target: "weft::program", execution = ctx.id(), attempt = ctx.attempt(), "{line}");
+                tracing::info!(target: "weft::program", "{line}");
                 Ok(())
             }
             Report::Warning(what) => {
-                tracing::warn!(target: "weft::program", execution = ctx.id(), attempt = ctx.attempt(), "{what}");
+                tracing::warn!(target: "weft::program", "{what}");
                 Ok(())
             }
             _ if told.is_err() => Ok(()),

@@ -43,6 +43,13 @@ fn ops_1_an_unknown_variable_and_an_unknown_flag_stop_the_start_with_a_suggestio
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("LISTN` is no variable of Weft: did you mean `WEFT_LISTEN`?"));
 
+    // Also where no configuration is read.
+    for args in [&["list"][..], &["dev", "--memory"], &["worker", "--kind", "k", "--exec", "true"], &["version"]] {
+        let output = command(args).current_dir(folder.path()).env(concat!("WEFT_", "URLL"), "x").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("URLL` is no variable of Weft: did you mean `WEFT_URL`?"), "{args:?}");
+    }
+
     let output = config(folder.path(), &["check", "--lisen", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(2));
     let told = text(&output.stderr);
@@ -67,6 +74,14 @@ fn check_finds_what_serve_would_stumble_on() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {told}");
         assert!(told.contains(wanted), "{args:?}: {told}");
     }
+    let short =
+        command(&["serve", "--check"]).current_dir(folder.path()).env("WEFT_BOOTSTRAP_KEY", "short").output().unwrap();
+    assert_eq!(short.status.code(), Some(2));
+    assert!(
+        text(&short.stderr).contains("`auth.bootstrap_key` is no key (WEFT_BOOTSTRAP_KEY)"),
+        "{}",
+        text(&short.stderr)
+    );
     assert!(text(&config(folder.path(), &["check"]).stderr).contains("all values are the built-in ones"));
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "a check makes nothing");
 }

@@ -72,6 +72,23 @@ fn dev_prints_commands_that_can_be_copied_and_takes_no_store_from_the_environmen
 }
 
 #[test]
+fn dev_makes_nothing_where_it_cannot_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = command(&["dev", "--port", &port]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("hint: `--port 0`"), "{}", text(&output.stderr));
+    assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "no folder is made");
+
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let output = command(&["dev", "--port", "0", "--data-dir", file.to_str().unwrap()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("it is a file"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_setting_of_dev_that_is_wrong_is_told() {
     let output = command(&["dev", "--memory"]).env("WEFT_LOG", "loud").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -36,7 +36,7 @@ fn api_25_doctor_reminds_of_the_bootstrap_key_until_it_is_replaced() {
         let args: Vec<&str> = line.split(' ').skip(1).chain(["--json", "--url", url, "--key"]).collect();
         let key = other.clone().unwrap_or_else(|| first.clone());
         let said: Value = serde_json::from_str(&stdout(&weft(&[&args[..], &[key.as_str()]].concat()))).unwrap();
-        other = other.or_else(|| said["key"].as_str().map(str::to_owned));
+        other = other.or_else(|| said["secret"].as_str().map(str::to_owned));
     }
     let (code, report) = doctor(folder.path(), &["--url", url, "--key", &other.expect("a key was made")]);
     assert_eq!((code, report["warnings"].as_u64()), (Some(0), Some(0)), "{report}");
@@ -47,6 +47,30 @@ fn api_25_doctor_reminds_of_the_bootstrap_key_until_it_is_replaced() {
     assert_eq!(server.interrupt(), Some(0));
     let away = weft(&["doctor", "--url", &url, "--key", &first, "--timeout", "1s"]);
     assert_eq!(away.status.code(), Some(3), "{}", text(&away.stderr));
+}
+
+#[test]
+fn doctor_and_nodes_ask_the_server_that_has_the_store_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let (url, key) = (server.url.as_str(), server.key.clone().unwrap());
+    let asked = |args: &[&str]| {
+        let mut weft = command(&[args, &["--json"]].concat());
+        let output = weft.current_dir(folder.path()).env("WEFT_URL", url).env("WEFT_KEY", &key).output().unwrap();
+        serde_json::from_str::<Value>(&stdout(&output)).unwrap()
+    };
+    let report = asked(&["doctor"]);
+    assert_eq!(report["store"], url, "{report}");
+    let nodes = asked(&["nodes"]);
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
+    assert_eq!(nodes["nodes"][0]["state"], "live", "{nodes}");
+
+    let report = asked(&["doctor", "--deep"]);
+    let skipped = finding(&report, "invariants");
+    assert_eq!(skipped["severity"], "warning", "{report}");
+    assert!(skipped["found"].as_str().unwrap().starts_with("not looked at: somebody has the file open"), "{skipped}");
+    let refused = command(&["nodes"]).current_dir(folder.path()).env_remove("WEFT_URL").output().unwrap();
+    assert!(text(&refused.stderr).contains("hint: ask the server"), "{}", text(&refused.stderr));
 }
 
 #[test]

@@ -121,7 +121,12 @@ fn ops_22_what_cannot_be_moved_is_refused_and_leaves_nothing_behind() {
     stdout(&weft(&export));
     assert!(refused(&export).contains("it exists, and nothing is overwritten"));
     let nowhere = dir.path().join("no-such-folder").join("file");
-    assert!(refused(&["export", nowhere.to_str().unwrap(), "--store", &source]).contains("cannot write"));
+    let misused = |args: &[&str]| {
+        let output = weft(args);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(misused(&["export", nowhere.to_str().unwrap(), "--store", &source]).contains("cannot write"));
 
     let target = places::sqlite(dir.path(), "target");
     let import = ["import", name, "--store", &target];
@@ -132,7 +137,11 @@ fn ops_22_what_cannot_be_moved_is_refused_and_leaves_nothing_behind() {
     std::fs::write(&file, bytes).unwrap();
     let fresh = places::sqlite(dir.path(), "fresh");
     assert!(refused(&["import", name, "--store", &fresh]).contains("it ends in the middle"));
-    assert!(refused(&["import", nowhere.to_str().unwrap(), "--store", &fresh]).contains("cannot read"));
+    assert!(misused(&["import", nowhere.to_str().unwrap(), "--store", &fresh]).contains("cannot read"));
+    assert!(misused(&["import", dir.path().to_str().unwrap(), "--store", &fresh]).contains("cannot read"));
+    std::fs::write(&file, "anything else than an export of Weft").unwrap();
+    assert!(refused(&["import", name, "--store", &fresh]).contains("it is not an export of Weft"));
+    assert!(!dir.path().join("fresh").exists() && !dir.path().join("fresh.db").exists(), "no store is made");
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("partial")), "{left:?}");
 }

@@ -107,6 +107,9 @@ fn the_version_is_told_in_two_ways() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(stdout(&weft(&["version"])), format!("weft {version}\n"));
     assert_eq!(stdout(&weft(&["--version"])), format!("weft {version}\n"));
-    let json: serde_json::Value = serde_json::from_str(&stdout(&weft(&["version", "--json"]))).unwrap();
-    assert_eq!(json["version"], version);
+    for args in [["version", "--json"], ["--json", "version"]] {
+        let json: serde_json::Value = serde_json::from_str(&stdout(&weft(&args))).unwrap();
+        assert_eq!(json["version"], version);
+    }
+    assert_eq!(stdout(&weft(&["-q", "version"])), format!("weft {version}\n"));
 }

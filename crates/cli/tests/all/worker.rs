@@ -213,14 +213,34 @@ fn sdk_35_a_worker_that_is_interrupted_finishes_what_it_has() {
 }
 
 #[test]
+fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
+    let fifo = Fifo::make();
+    let hold = fifo.held_by("echo up >&3; sleep 600");
+    let line = format!("read -r what; case $what in fail) echo oops >&2; exit 65 ;; esac; {hold}");
+    let shop = Shop::open_with(&line, &["--grace", "100ms"], &[("WEFT_LOG_FORMAT", "text")]);
+    let failed = shop.submit(json!({"input": {"text": "fail\n"}}));
+    let said = shop.worker.wait_for("what it said", |line| line.ends_with("oops"));
+    assert_eq!(said.matches(&failed).count(), 1, "{said}");
+    let told = shop.worker.wait_for("that it failed", |line| line.contains("it failed: exited with code 65"));
+    assert!(told.contains(&failed) && told.contains("kind=") && told.contains("attempt="), "{told}");
+    let cancelled = shop.submit(json!({"input": {"text": "sleep\n"}}));
+    assert_eq!(fifo.next(), "up");
+    shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no more"})));
+    let told = shop.worker.wait_for("that it was cancelled", |line| line.ends_with("it was cancelled"));
+    assert!(told.contains(&cancelled), "{told}");
+}
+
+#[test]
 fn cli_1_a_worker_says_what_is_missing() {
     for (args, wanted) in [
         (vec!["worker", "--kind", "k"], "--exec"),
         (vec!["worker", "--exec", "true"], "--kind"),
         (vec!["worker", "--kind", "k", "--exec", "true", "--lease", "30"], "`30s`"),
         (vec!["worker", "--kind", "k", "--exec", "true", "--max-result", "1M"], "`1MiB`"),
+        (vec!["worker", "--kind", "k", "--exec", "true", "--lease", "10ms"], "lease"),
     ] {
         let output = weft(&args);
+        assert!(!text(&output.stderr).contains("takes "), "{args:?}: {}", text(&output.stderr));
         assert_eq!(output.status.code(), Some(2), "{args:?}");
         assert!(text(&output.stderr).contains(wanted), "{args:?}: {}", text(&output.stderr));
     }

@@ -35,3 +35,10 @@ fn ops_1_every_variable_that_the_code_names_is_known() {
         assert!(!told.iter().any(|told| told.contains("is no variable")), "{told:?}");
     }
 }
+
+#[test]
+fn ops_1_a_variable_that_is_none_is_told_without_a_configuration() {
+    let names = ["WEFT_URLL", "WEFT_URL", "WEFT_LISTEN", "PATH", "WEFT_TEST_X"].map(std::ffi::OsString::from);
+    let told: Vec<String> = weft_config::unknown_variables(names).iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["`WEFT_URLL` is no variable of Weft: did you mean `WEFT_URL`?"]);
+}

@@ -58,6 +58,26 @@ async fn cli_14_the_whole_group_hears_sigterm_and_may_end_in_its_grace() {
     assert_eq!(finish, Finish::Delay { ms: 1, checkpoint: None });
 }
 
+/// The shell dies of the signal. What it started says its number, and on SIGTERM does `on_term`.
+fn shell_that_dies_first(on_term: &str) -> String {
+    format!(r#"sh -c 'trap '"'"'{on_term}'"'"' TERM; echo "pids $$" >&2; while :; do sleep 0.01; done' & wait"#)
+}
+
+#[tokio::test]
+async fn cli_14_the_rest_of_the_group_has_the_grace_too_when_the_shell_is_gone() {
+    let line = shell_that_dies_first(r#"sleep 0.2; echo "{\"delay_ms\": 7}" > "$WEFT_CONTROL"; exit 0"#);
+    let (_, finish) = after_its_line(shell(&line), stop).await;
+    assert_eq!(finish, Finish::Delay { ms: 7, checkpoint: None });
+}
+
+#[tokio::test]
+async fn cli_14_the_rest_of_the_group_is_killed_after_the_grace() {
+    let program = Program { grace: GRACE_SHORT, ..shell(&shell_that_dies_first("")) };
+    let (line, finish) = after_its_line(program, stop).await;
+    assert_eq!(finish, Finish::Stopped);
+    assert!(!runs(pids(&line)[0]), "{line}");
+}
+
 #[tokio::test]
 async fn cli_14_a_program_that_ends_well_when_it_is_stopped_has_not_completed() {
     let (_, finish) =

@@ -71,6 +71,21 @@ async fn cli_12_the_exit_code_is_the_outcome() {
 }
 
 #[tokio::test]
+async fn cli_12_a_signal_is_told_through_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("job.sh");
+    std::fs::write(&script, "#!/bin/sh\necho working >&2\nkill -KILL $$\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let script = script.display();
+    for line in [format!("{script}"), format!("{script}; exit $?"), format!("A=1 {script} || exit $?")] {
+        let Failure { message, detail, .. } = failure(&shell(&line)).await;
+        assert_eq!(message, "was killed by SIGKILL; stderr ended with\nworking", "{line}");
+        assert_eq!(detail, Some(Body::new(r#"{"signal":"SIGKILL"}"#, "application/json")), "{line}");
+    }
+    assert_eq!(failure(&shell("exit 137")).await.message, "exited with code 137");
+}
+
+#[tokio::test]
 async fn cli_12_the_message_has_the_last_lines_of_stderr() {
     let said = failure(&shell("for i in $(seq 1 25); do echo line $i >&2; done; printf end >&2; exit 1")).await.message;
     let expected = (7..=25).map(|i| format!("line {i}\n")).collect::<String>();

@@ -50,6 +50,13 @@ fn cli_1_misuse_exits_with_2_before_anything_is_sent() {
         (&["tag", "3c9e01"][..], "--set"),
         (&["reschedule", "3c9e01", "--at", "noon"][..], "2026-11-16T20:15:00Z"),
         (&["--url", "http://127.0.0.1:1", "version"][..], "talk to a server"),
+        (&["--json", "completion", "bash"][..], "nothing to say in JSON"),
+        (&["wait", "3c9e01", "--timeout", "0s"][..], "no time"),
+        (&["submit", "a", "--priority", "-1"][..], "0..=9000"),
+        (&["submit", "a", "--delay", "-5s"][..], "`15m`"),
+        (&["submit", "a", "--tag", "a=b", "--tag", "a=c"][..], "the tag `a` is given twice"),
+        (&["list", "--filter", "lnae=mail"][..], "did you mean `lane`?"),
+        (&["nodes", "--url", "http://127.0.0.1:1", "--store", "sqlite:x"][..], "exclude each other"),
     ] {
         let output = weft(args);
         let told = crate::process::text(&output.stderr);
@@ -68,6 +75,11 @@ fn cli_1_a_server_that_is_not_there_and_a_wait_that_is_too_long_exit_with_3() {
         told.starts_with("error[unreachable]: could not list: ") && told.contains("hint: is it running?"),
         "{told}"
     );
+    assert_eq!(told.matches("running?").count(), 1, "{told}");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = weft(&["list", "--url", &format!("http://{}", silent.local_addr().unwrap()), "--timeout", "100ms"]);
+    let told = crate::process::text(&output.stderr);
+    assert!(output.status.code() == Some(3) && !told.contains("running?"), "{told}");
 
     let server = Server::start();
     let id = server.submit(&["a"]);

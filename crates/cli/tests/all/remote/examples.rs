@@ -88,6 +88,8 @@ const EXAMPLES: &[(&str, Prepare)] = &[
     ("key rotate", nothing),
     ("key revoke", nothing),
     ("audit list", nothing),
+    ("key", nothing),
+    ("audit", nothing),
     ("completion", nothing),
     ("openapi", nothing),
 ];

@@ -33,6 +33,10 @@ fn a_filter_is_for_what_the_verb_can_be_meant_for() {
     );
     assert_eq!([&done, &waiting, &other].map(|id| server.state(id)), ["completed", "cancelled", "waiting"]);
 
+    server.out(&["cancel", "--filter", "lane=web kind=a"]);
+    assert_eq!(server.state(&other), "cancelled", "a filter in one text");
+    assert!(server.fails(2, &["cancel", "--lane", "a", "--filter", "lane=b"]).contains("by its flag"));
+
     let none = server.weft(&["release", "--all"]);
     assert!(none.status.success() && crate::process::text(&none.stderr).contains("nothing to release"));
 }

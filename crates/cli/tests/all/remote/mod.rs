@@ -9,6 +9,7 @@ mod names;
 mod person;
 mod shapes;
 mod top;
+mod waiting;
 
 use crate::dev::Dev;
 use crate::http::Caller;

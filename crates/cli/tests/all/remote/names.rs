@@ -8,7 +8,15 @@ fn an_end_of_an_id_stands_for_it() {
     let server = Server::start();
     let id = server.submit(&["a"]);
     let end = &id[id.len() - 6..];
-    for name in [end.to_owned(), short(&id), format!("...{end}"), format!("x_0_{}", short(&id)), id.clone()] {
+    for name in [
+        end.to_owned(),
+        short(&id),
+        format!("...{end}"),
+        format!("x_0_{}", short(&id)),
+        id.clone(),
+        id.to_uppercase(),
+        end.to_uppercase(),
+    ] {
         assert_eq!(server.json(&["get", &name])["id"], id.as_str(), "{name}");
     }
     let told = server.fails(1, &["get", "ffffff00"]);

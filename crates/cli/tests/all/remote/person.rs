@@ -43,6 +43,8 @@ fn a_person_submits_watches_and_cancels() {
 
     let told = server.fails(1, &["hold", id]);
     assert!(told.starts_with("error[execution_terminal]: cannot hold: "), "{told}");
+    let card = server.out(&["get", id]);
+    assert!(card.contains("cancel    asked for ") && card.contains(" by dev: customer left\n"), "{card}");
     let history = server.out(&["history", id]);
     assert!(history.contains("submitted") && history.contains("customer left"), "{history}");
 }
@@ -80,6 +82,7 @@ fn what_failed_is_shown_with_its_attempts_and_runs_again() {
 
     let replayed = server.out(&["replay", &id]);
     assert!(replayed.starts_with(&format!("{id}  waiting, replay 1")), "{replayed}");
+    assert!(server.out(&["get", &id]).contains(", replay 1\n"));
     server.complete("mail", json!(1));
     assert_eq!(server.state(&id), "completed");
 }
@@ -95,6 +98,7 @@ fn an_operator_holds_releases_and_changes() {
     assert!(card.contains("holds     ") && card.contains("bank is down") && card.contains("weft release"), "{card}");
     assert!(server.out(&["release", &id]).starts_with(&format!("{id}  released, ")));
     assert_eq!(server.out(&["priority", &id, "--to", "500"]), format!("{id}  priority 500, was 0\n"));
+    assert!(server.out(&["get", &id]).contains("priority  500\n"));
     assert_eq!(server.out(&["tag", &id, "--set", "a=1", "--set", "b=2"]), format!("{id}  a=1 b=2\n"));
     assert_eq!(server.out(&["tag", &id, "--set", "c=3", "--remove", "a"]), format!("{id}  b=2 c=3\n"));
     server.out(&["force-complete", &id, "--result", "{\"by\":\"hand\"}"]);
@@ -125,5 +129,7 @@ fn workers_are_listed_drained_and_marked_dead() {
     let dead = server.out(&["mark-dead", "mailer-3@host"]);
     assert!(dead.starts_with("mailer-3@host  dead; "), "{dead}");
     assert_eq!(server.state(&id), "waiting", "what it held is given to others");
-    assert!(server.fails(1, &["drain", "mailer-4@host"]).contains("worker_not_found"));
+    let told = server.fails(1, &["drain", "mailer-4@host"]);
+    assert!(told.contains("worker_not_found") && told.contains("hint: `weft workers`"), "{told}");
+    assert!(!told.contains("register"), "{told}");
 }

@@ -19,6 +19,8 @@ fn json_is_one_object_with_the_names_of_the_api() {
         server.json(&["count", "--by", "lane,state"])["groups"][0],
         json!({"lane": "mail", "state": "waiting", "count": 1})
     );
+    let line = server.out(&["count", "--by", "lane", "--jsonl"]);
+    assert_eq!(line, "{\"lane\":\"mail\",\"count\":1}\n", "a line per group");
     assert_eq!(server.json(&["explain", id])["running"], false);
     assert_eq!(server.json(&["history", id])["items"][0]["what"], "submitted");
     assert_eq!(server.json(&["hold", id])["results"][0], json!({"id": id, "ok": {"changed": true}}));
