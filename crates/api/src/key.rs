@@ -135,6 +135,33 @@ pub struct AuditQuery {
     pub cursor: Option<String>,
 }
 
+/// What a walk over the whole audit log found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct AuditChecked {
+    /// Every entry is as it was written, and none is missing
+    pub sound: bool,
+    pub logs: Vec<AuditLog>,
+}
+
+/// The log of one partition.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AuditLog {
+    pub partition: u16,
+    pub entries: u64,
+    /// Number of the last entry, and the hash over all of them: whoever keeps it can tell later whether the log was cut
+    pub last: u64,
+    pub chain: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<BrokenAudit>,
+}
+
+/// The first entry that is not as it was written.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct BrokenAudit {
+    pub no: u64,
+    pub why: String,
+}
+
 /// One act that was recorded.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {

@@ -284,6 +284,8 @@ operations! {
         { NoQuery, [NoBody], Small } => [k::RevokedKey], [KEY, REVISION], "Revoke an API key";
     ListAudit "list_audit" "operation": Get "/v1/audit" (0) Admin 200
         { k::AuditQuery, [NoBody], Small } => [Page<k::AuditEntry>], [LIST], "What operators and administrators did";
+    VerifyAudit "verify_audit" "operation": Get "/v1/audit/verify" (0) Admin 200
+        { NoQuery, [NoBody], Small } => [k::AuditChecked], [], "Whether the audit log is as it was written";
 
     StartBulk "start_bulk" "bulk": Post "/v1/bulk" (0) Operate 202
         { NoQuery, [b::StartBulk], Small } => [b::BulkJob],

@@ -3,17 +3,23 @@
 use crate::End;
 use crate::remote::{Form, Options, Remote, With, moment};
 use crate::render;
-use crate::terminal::Colour;
+use crate::terminal::{self, Colour};
 use anyhow::Result;
 use weft_api::key::AuditQuery;
-use weft_api::operation::NoBody;
+use weft_api::operation::{NoBody, NoQuery};
 use weft_api::{Moment, op};
 
 /// Read the audit log
 #[derive(clap::Subcommand)]
 pub enum Command {
     List(With<Args>),
+    Verify(With<Verify>),
 }
+
+/// Check that no entry of the audit log was changed, removed or moved
+#[derive(clap::Args)]
+#[command(before_help = "example: weft audit verify")]
+pub struct Verify {}
 
 /// List what operators and administrators did, the newest first
 #[derive(clap::Args)]
@@ -47,6 +53,7 @@ pub struct Args {
 pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
     match command {
         Command::List(with) => with.run_anywhere(before, colour, list),
+        Command::Verify(with) => with.run_anywhere(before, colour, verify),
     }
 }
 
@@ -70,4 +77,22 @@ async fn list(args: Args, remote: Remote) -> Result<End> {
         remote.say("there are more; `--limit` or `--since` shows others");
     }
     Ok(End::Done)
+}
+
+async fn verify(_: Verify, remote: Remote) -> Result<End> {
+    let checked = remote.call::<op::VerifyAudit>("check the audit log", [], NoQuery {}, NoBody {}).await?;
+    match remote.form {
+        Form::People => {
+            let entries: u64 = checked.logs.iter().map(|log| log.entries).sum();
+            for log in &checked.logs {
+                if let Some(broken) = &log.broken {
+                    remote.say(&format!("entry {} of partition {} {}", broken.no, log.partition, broken.why));
+                }
+            }
+            let verdict = if checked.sound { "is as it was written" } else { "is not as it was written" };
+            terminal::put(&format!("the audit log {verdict}: {entries} entries"))?;
+        }
+        _ => terminal::put(&serde_json::to_string(&checked)?)?,
+    }
+    Ok(if checked.sound { End::Done } else { End::Refused })
 }

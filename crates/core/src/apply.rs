@@ -64,7 +64,7 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::DeregisterWorker(_) => scopes.need(work, "work"),
         // The engine enters a worker process that only claims, and notes that it was seen.
         Command::RegisterWorker(_) | Command::BeatWorker(_) => scopes.need(work.with(Scopes::ENGINE), "work"),
-        Command::DrainWorker(_) => scopes.need(work.with(operate), "operate"),
+        Command::DrainWorker(_) | Command::UndrainWorker(_) => scopes.need(work.with(operate), "operate"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
@@ -76,7 +76,6 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::Purge(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_)
-        | Command::UndrainWorker(_)
         | Command::MarkWorkerDead(_)
         | Command::StartBulk(_)
         | Command::StopBulk(_) => scopes.need(operate, "operate"),

@@ -18,7 +18,7 @@ use weft_core::error::Rejection;
 use weft_core::record::api_key::{Attributes, Mac, RateClass, Reach};
 use weft_core::record::{ApiKey, Audit};
 use weft_core::text::Text;
-use weft_core::{KeyId, Time};
+use weft_core::{KeyId, PartitionId, Time};
 use weft_engine::{AuditFilter, Client, KeyCreation};
 
 type One<B> = Args<[String; 1], NoQuery, B>;
@@ -157,6 +157,27 @@ impl Acting<'_> {
         let items = page.entries.iter().map(entry).collect();
         let next_cursor = page.next_cursor.map(|cursor| bound.seal(&cursor));
         Ok(Reply::ListAudit(Page { items, next_cursor }).into())
+    }
+
+    /// The log is one of the whole deployment, and so is its chain.
+    pub async fn verify_audit(&self) -> Result<Answer, Problem> {
+        if self.caller.reach != Reach::All {
+            return Err(Problem::new(Code::Forbidden, "the audit log is that of all namespaces")
+                .field("namespaces", self.caller.reach.to_string())
+                .hint("use a key on `*`"));
+        }
+        let mut checked = wire::AuditChecked { sound: true, logs: Vec::new() };
+        for partition in 0..self.engine.describe().partitions {
+            let check = self.keeper().verify_audit(PartitionId(partition)).await.map_err(problem)?;
+            let broken = check.broken.map(|entry| wire::BrokenAudit { no: entry.number, why: entry.why.to_string() });
+            checked.sound &= broken.is_none();
+            if check.end.number > 0 || broken.is_some() {
+                let chain = check.end.chain.iter().map(|byte| format!("{byte:02x}")).collect();
+                let (entries, last) = (check.entries, check.end.number);
+                checked.logs.push(wire::AuditLog { partition, entries, last, chain, broken });
+            }
+        }
+        Ok(Reply::VerifyAudit(checked).into())
     }
 
     fn sees(&self, key: &ApiKey) -> bool {

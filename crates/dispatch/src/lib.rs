@@ -164,6 +164,7 @@ impl Dispatch {
             Call::RotateKey(args) => it.rotate_key(*args).await,
             Call::RevokeKey(args) => it.revoke_key(*args).await,
             Call::ListAudit(args) => it.list_audit(*args).await,
+            Call::VerifyAudit(_) => it.verify_audit().await,
             Call::GetStats(_) => it.stats().await,
             Call::StartBulk(args) => it.start_bulk(*args).await,
             Call::GetBulk(args) => it.bulk(*args).await,

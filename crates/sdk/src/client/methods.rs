@@ -171,6 +171,8 @@ methods! {
     revoke_key(key) nothing RevokeKey;
     /// One page of what operators and administrators did.
     list_audit() query ListAudit;
+    /// Whether the audit log is as it was written.
+    verify_audit() nothing VerifyAudit;
     /// Version and store of the node that answers.
     get_version() nothing GetVersion;
     /// Durability and limits.

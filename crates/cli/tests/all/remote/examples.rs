@@ -88,6 +88,7 @@ const EXAMPLES: &[(&str, Prepare)] = &[
     ("key rotate", nothing),
     ("key revoke", nothing),
     ("audit list", nothing),
+    ("audit verify", nothing),
     ("key", nothing),
     ("audit", nothing),
     ("completion", nothing),
