@@ -58,8 +58,26 @@ pub async fn make(engine: &Engine, master: &Master, settings: &Settings, folder:
                     made.display()
                 );
             }
+            if !written {
+                warn_of_another(engine, master, &text).await;
+            }
             Ok(FirstKey::Old)
         }
+    }
+}
+
+/// The first key is at hand: if the store knows it and does not recognise it, perhaps it recognises none.
+async fn warn_of_another(engine: &Engine, master: &Master, text: &str) {
+    let Some(key) = KeyText::parse(text) else { return };
+    let Ok(id) = key.id.parse() else { return };
+    if let Ok(Some(stored)) = engine.find_key(id).await
+        && !master.key.macs().fits(&key, &stored.body.mac.0)
+    {
+        tracing::warn!(
+            key = key.id,
+            "the first key that is kept here is not recognised: it was rotated since, or the master key is not the one \
+             that the keys of this store were made with, and then no key is recognised"
+        );
     }
 }
 

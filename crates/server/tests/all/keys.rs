@@ -103,11 +103,10 @@ async fn api_24_a_read_that_waits_and_a_stream_of_notices_end_when_their_key_is_
     let id = http.submit(json!({ "kind": "mail" })).await;
     let mut events = crate::notices::Events::of(&server, "pool-1", Some(&key)).await;
     assert_eq!(events.next().await.as_deref(), Some("retry: 2000"));
-    let read = tokio::spawn(async move { http.get(&format!("/v1/executions/{id}/result?wait_ms=60000")).await });
+    let mut read = tokio::spawn(async move { http.get(&format!("/v1/executions/{id}/result?wait_ms=60000")).await });
     until("the read waits", || server.level("weft_http_in_flight") == 1).await;
-    // Another look at a key that is still good changes nothing.
-    tokio::time::sleep(Duration::from_millis(250)).await;
-    assert!(!read.is_finished());
+    let early = tokio::time::timeout(Duration::from_millis(250), &mut read).await;
+    assert!(early.is_err(), "another look at a key that is still good changes nothing: {early:?}");
     server.remove_key(&key);
     within(read).await.unwrap().refused(401, "unauthorized");
     assert_eq!(events.next().await.as_deref(), Some("event: bye\ndata: {}"));

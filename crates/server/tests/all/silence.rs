@@ -54,7 +54,8 @@ async fn api_52_the_next_request_has_the_time_of_a_head_from_its_first_byte() {
     stream.write_all(WHOLE).await.unwrap();
     let mut answer = [0; 4096];
     assert!(within(stream.read(&mut answer)).await.unwrap() > 0);
-    tokio::time::sleep(2 * HEAD).await;
+    let more = tokio::time::timeout(2 * HEAD, stream.read(&mut answer)).await;
+    assert!(more.is_err(), "it stays open between requests: {more:?}");
     stream.write_all(b"GET /heal").await.unwrap();
     let began = Instant::now();
     let _ = within(stream.read_to_end(&mut Vec::new())).await;
@@ -80,10 +81,11 @@ async fn api_52_http_2_is_closed_when_no_request_came_for_the_longer_time() {
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
-    let ended = tokio::spawn(connection);
+    let mut ended = tokio::spawn(connection);
     let url = format!("http://{}/healthz", server.address);
     for _ in 0..3 {
-        tokio::time::sleep(2 * HEAD).await;
+        let early = tokio::time::timeout(2 * HEAD, &mut ended).await;
+        assert!(early.is_err(), "it stays open between requests: {early:?}");
         let request = http::Request::get(&url).body(Full::<bytes::Bytes>::default()).unwrap();
         let response = within(sender.send_request(request)).await.unwrap();
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "ok\n");
