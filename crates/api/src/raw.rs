@@ -49,9 +49,14 @@ struct RawFail {
     retry: Option<String>,
 }
 
+/// True if the operation has a raw form: its fields as parameters, its payload as the body.
+pub fn has_raw_form(id: &str) -> bool {
+    matches!(id, "submit_execution" | "complete" | "fail")
+}
+
 /// The call, if the operation has a raw form and this is it.
 pub fn from_raw(id: &str, wire: &Wire, content_type: Option<String>) -> Option<Result<Call, Problem>> {
-    if wire.query.is_empty() {
+    if wire.query.is_empty() || !has_raw_form(id) {
         return None;
     }
     // No body at all is no payload; a body of no bytes would need a content type to be told apart.

@@ -11,7 +11,6 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use weft_config::{Origin, keys};
 use weft_core::Time;
 use weft_engine::Engine;
@@ -98,8 +97,7 @@ fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
 }
 
 fn clock() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time::from_ms(since.as_millis() as u64)
+    Time::from_ms(crate::render::time::now_ms())
 }
 
 fn place(args: &Args) -> String {

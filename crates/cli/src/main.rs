@@ -153,7 +153,7 @@ fn run_here(mut command: Command, json: bool, colour: terminal::Colour) -> anyho
         Command::Export(args) => args.json |= json,
         Command::Import(args) => args.json |= json,
         Command::Version(args) => args.json |= json,
-        // One is told, the other is JSON already.
+        // `config` is given it below; what `openapi` writes is JSON already.
         Command::Config(_) | Command::Openapi(_) => {}
         _ if json => {
             return Err(fault::Fault::usage("`--json` is given, and this command has nothing to say in JSON"));

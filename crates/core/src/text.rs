@@ -38,6 +38,14 @@ pub fn check_token(field: &'static str, text: &str, max: usize) -> Result<(), Re
     Ok(())
 }
 
+/// Printable ASCII, spaces too, not empty, at most `max` bytes.
+pub fn check_printable(field: &'static str, text: &str, max: usize) -> Result<(), Rejection> {
+    if text.is_empty() || !text.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) {
+        return Err(Rejection::invalid(field, "must be printable ASCII and not empty"));
+    }
+    check_size(field, text.len(), max)
+}
+
 /// Free text of at most `max` bytes.
 pub fn check_text(field: &'static str, text: &str, max: usize) -> Result<(), Rejection> {
     check_size(field, text.len(), max)

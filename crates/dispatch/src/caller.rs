@@ -55,14 +55,20 @@ impl Caller {
         matches!(scope, Scope::Any) || self.scopes.any(scopes_of(scope))
     }
 
+    /// Refuses a caller without the scope.
+    pub fn needs(&self, scope: Scope) -> Result<(), Problem> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        let needs = scope.names().join("` or `");
+        Err(Problem::new(Code::Forbidden, format!("this call needs the scope `{needs}`"))
+            .field("needs", scope.names())
+            .hint("ask an administrator for a key with that scope"))
+    }
+
     /// Refuses a call that none of the caller's scopes allows.
     pub fn may(&self, spec: &Spec) -> Result<(), Problem> {
-        if !self.has(spec.scope) {
-            let needs = spec.scope.names().join("` or `");
-            return Err(Problem::new(Code::Forbidden, format!("this call needs the scope `{needs}`"))
-                .field("needs", spec.scope.names())
-                .hint("ask an administrator for a key with that scope"));
-        }
+        self.needs(spec.scope)?;
         if self.read_only && spec.changes() {
             return Err(Problem::new(Code::Forbidden, "this key may only read").field("read_only", true));
         }

@@ -50,7 +50,11 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
         ),
         Obstacle::NoWorker(which) => no_worker(which),
         Obstacle::Behind { count, exact } => (
-            format!("{}{count} claimable ones come first", if *exact { "" } else { "at least " }),
+            format!(
+                "{}{count} claimable {}",
+                if *exact { "" } else { "at least " },
+                if *count == 1 { "one comes first" } else { "ones come first" }
+            ),
             json!({ "count": count, "exact": exact }),
             Some("queue"),
         ),

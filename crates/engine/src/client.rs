@@ -164,18 +164,14 @@ impl Client {
     /// One commit per partition, whatever the number of leases.
     pub async fn renew_batch(&self, renewals: Vec<Renewal>) -> Vec<Result<Answered<Renewed>, Rejection>> {
         let answers = self.ask_all(renewals).await;
-        let mut seen = None;
+        let mut last = None;
         for answer in &answers {
             self.shared.telemetry.renewals.answered(answer);
-            // Usually all of them have one holder.
-            if let Ok(renewed) = answer
-                && renewed.holder.is_some()
-                && renewed.holder != seen
-            {
-                seen.clone_from(&renewed.holder);
-                if let Some((instance, session)) = &renewed.holder {
-                    worker::renewed(&self.shared, &self.principal, instance, *session);
-                }
+            let Ok(Some(holder)) = answer.as_ref().map(|renewed| renewed.holder.as_ref()) else { continue };
+            // Usually all have one holder, and the roster need not be locked for each.
+            if last != Some(holder) {
+                worker::renewed(&self.shared, &self.principal, &holder.0, holder.1);
+                last = Some(holder);
             }
         }
         answers

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, Urgency, answered, unexpected};
 use crate::engine::Engine;
-use crate::reads::{decode, unavailable};
+use crate::reads::{decode, read_revised, unavailable};
 use crate::verb::Answered;
 use bytes::Bytes;
 use weft_core::command::{Call, ChangeKey, Command, CreateKey, Principal, RevokeKey, RotateKey, Scopes, TouchKey};
@@ -140,11 +140,8 @@ fn parse_cursor(text: &str) -> Result<Place, Rejection> {
 }
 
 async fn find(client: &Client, id: KeyId) -> Result<Option<(ApiKey, CommitId)>, Rejection> {
-    let key = Key::ApiKey(HOME, id);
-    let read = client.shared.store.read(HOME, vec![(key, PartMask::ALL)]).await.map_err(unavailable)?;
-    let Some(found) = read.found.into_iter().next().flatten() else { return Ok(None) };
-    match decode(key, &found, PartMask::ALL)? {
-        Record::ApiKey(key) => Ok(Some((*key, found.revision))),
+    match read_revised(&client.shared, Key::ApiKey(HOME, id), PartMask::ALL).await? {
+        Some((Record::ApiKey(key), revision)) => Ok(Some((*key, revision))),
         _ => Ok(None),
     }
 }

@@ -148,21 +148,14 @@ pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Ex
     view(shared, execution, revision).await
 }
 
-/// What an operator said who failed an execution that never ran. Wants its actions.
-fn forced_failure(execution: &Execution) -> Option<Failure> {
-    if !matches!(execution.hot.state, State::Done { outcome: Outcome::Failed, reason: Reason::Operator, .. }) {
-        return None;
-    }
-    let action = execution.actions().kept.iter().rev().find(|action| &*action.verb == "force_fail")?;
-    Some(Failure { category: "operator".into(), message: action.reason.clone(), retry_at: None, has_detail: false })
-}
-
 async fn view(shared: &Shared, execution: Execution, revision: CommitId) -> Result<ExecutionView, Rejection> {
     let id = execution.id;
     let last = execution.hot.attempts.checked_sub(1).filter(|_| execution.hot.open.is_none());
-    let last_failure = match last {
-        Some(index) => load_attempt(shared, id, index, PartMask::NONE).await?.and_then(|attempt| attempt.failure),
-        None => forced_failure(&execution),
+    let last_failure = match (execution.forced_failure(), last) {
+        (None, Some(index)) => {
+            load_attempt(shared, id, index, PartMask::NONE).await?.and_then(|attempt| attempt.failure)
+        }
+        (forced, _) => forced,
     };
     Ok(ExecutionView {
         public_state: execution.public_state(),
@@ -186,10 +179,10 @@ async fn load_revised(
 ) -> Result<(Execution, CommitId), Rejection> {
     place::of_id(shared, id)?;
     let (key, parts) = (Key::Execution(id), parts.with(schema::LIGHT));
-    let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
-    let Some(found) = read.found.into_iter().next().flatten() else { return Err(Rejection::ExecutionNotFound) };
-    match decode(key, &found, parts)? {
-        Record::Execution(execution) if execution.spec.namespace == who.namespace => Ok((*execution, found.revision)),
+    match read_revised(shared, key, parts).await? {
+        Some((Record::Execution(execution), revision)) if execution.spec.namespace == who.namespace => {
+            Ok((*execution, revision))
+        }
         _ => Err(Rejection::ExecutionNotFound),
     }
 }
@@ -242,11 +235,18 @@ async fn load_attempt(
 }
 
 pub(crate) async fn read_one(shared: &Shared, key: Key, parts: PartMask) -> Result<Option<Record>, Rejection> {
+    Ok(read_revised(shared, key, parts).await?.map(|(record, _)| record))
+}
+
+/// The record, and its revision.
+pub(crate) async fn read_revised(
+    shared: &Shared,
+    key: Key,
+    parts: PartMask,
+) -> Result<Option<(Record, CommitId)>, Rejection> {
     let read = shared.store.read(key.partition(), vec![(key, parts)]).await.map_err(unavailable)?;
-    match read.found.into_iter().next().flatten() {
-        Some(found) => decode(key, &found, parts).map(Some),
-        None => Ok(None),
-    }
+    let Some(found) = read.found.into_iter().next().flatten() else { return Ok(None) };
+    Ok(Some((decode(key, &found, parts)?, found.revision)))
 }
 
 pub(crate) fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {

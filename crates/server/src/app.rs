@@ -34,7 +34,8 @@ pub struct Options {
     pub drain: Duration,
     /// How long connections may say nothing.
     pub silence: Silence,
-    /// How long a key is trusted without another look at it. A call that waits is looked after as often.
+    /// How long a key is trusted without another look at it. While a call waits, its key is looked at twice in
+    /// that time.
     pub key_trust: Duration,
 }
 

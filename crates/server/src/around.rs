@@ -122,7 +122,7 @@ pub enum Unreadable {
 
 /// The whole reply, in bytes, to a head that could not be read. The connection ends with it.
 pub fn unreadable(app: &App, what: Unreadable) -> Bytes {
-    let id = request_id(&HeaderMap::new());
+    let id = fresh_id();
     let problem = match what {
         Unreadable::Line => {
             let detail = format!("the URL has more than {URI_MAX} bytes");
@@ -145,12 +145,11 @@ pub fn unreadable(app: &App, what: Unreadable) -> Bytes {
         request_id: &id,
     };
     line.write();
-    last_words(app, Problem { request_id: Some(id), ..problem })
+    last_words(app, id, problem)
 }
 
 /// A problem as a whole reply of HTTP/1.1, for a connection that ends with it and on which there was no request.
-pub fn last_words(app: &App, problem: Problem) -> Bytes {
-    let id = problem.request_id.clone().unwrap_or_else(|| request_id(&HeaderMap::new()));
+pub fn last_words(app: &App, id: String, problem: Problem) -> Bytes {
     let problem = Problem { request_id: Some(id.clone()), ..problem };
     let mut response = reply::problem(&problem);
     reply::finish(&mut response, &id, app.engine().now().ms());
@@ -168,6 +167,11 @@ pub fn last_words(app: &App, problem: Problem) -> Bytes {
 }
 
 /// The id of a request: its own if that is 1 to 128 printable letters, else a fresh one.
+/// The id of something that was no request and could not bring one.
+pub fn fresh_id() -> String {
+    request_id(&HeaderMap::new())
+}
+
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(reply::REQUEST_ID).and_then(|value| value.to_str().ok());
     match given {

@@ -20,7 +20,8 @@ const BASE64: &[u8] = b"\"base64\"";
 const RATIO_MAX: usize = 16;
 /// Small bodies may shrink more: they cost nothing to unpack.
 const UNPACK_MIN: usize = 64 << 10;
-/// What a packed body may ask to be remembered while it is unpacked: 8 MiB, which every packer keeps to by itself.
+/// What a packed body may ask to be remembered while it is unpacked: 8 MiB, which packers keep to
+/// unless told otherwise.
 const ZSTD_WINDOW_LOG: u32 = 23;
 
 /// How large a body may be.

@@ -92,6 +92,7 @@ async fn carry_out_wire(
     known: &Known,
     wire: Wire,
 ) -> Result<(Answer, bool), Problem> {
+    spec.check_conditions(&wire)?;
     let kind = header(&parts.headers, &CONTENT_TYPE)?;
     let (call, raw) = match from_raw(spec.id, &wire, kind.clone()) {
         Some(call) => (call?, true),
@@ -134,7 +135,7 @@ fn respond(parts: &Parts, spec: &Spec, answer: Answer, raw: bool) -> Result<Resp
     Ok(reply::answer(&answer, spec.status))
 }
 
-/// What stands in an entity tag. For reads a weak one means the same.
+/// What stands in an entity tag. A weak one means the same: a revision is that of one commit.
 fn untagged(tag: &str) -> &str {
     let tag = tag.trim();
     tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')

@@ -1,7 +1,7 @@
 //! Sockets: accepting, speaking HTTP/1.1 and HTTP/2 with times that are set, and stopping in order.
 
 use crate::app::App;
-use crate::around::{HEADERS_MAX, last_words};
+use crate::around::{HEADERS_MAX, fresh_id, last_words};
 use crate::connection::{Activity, Answering, Observed, Silence};
 use crate::identify::Peer;
 use crate::routes::{metrics_router, router};
@@ -190,7 +190,7 @@ async fn turn_away(app: App, mut stream: TcpStream, plain: bool) {
         return;
     }
     let problem = weft_api::Problem::new(weft_api::Code::Busy, "too many connections to this node").retry_after(1_000);
-    let words = last_words(&app, problem);
+    let words = last_words(&app, fresh_id(), problem);
     let told = async {
         stream.write_all(&words).await?;
         stream.shutdown().await

@@ -16,7 +16,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use weft_api::{Code, Problem, Scope};
-use weft_dispatch::{Caller, Notices};
+use weft_dispatch::Notices;
 
 pub const PATH: &str = "/v1/workers/{instance}/notices";
 /// A line that says nothing, so that both ends know that the connection lives.
@@ -32,7 +32,7 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
     let (parts, _) = request.into_parts();
     let (namespace, query) = namespace_of(&parts)?;
     let known = identify(shared, &parts, namespace, name).await?;
-    may_be_told(&known.caller).inspect_err(|_| shared.metrics.refused("scope"))?;
+    known.caller.needs(Scope::Work).inspect_err(|_| shared.metrics.refused("scope"))?;
     known.caller.chosen()?;
     if let Some(unknown) = query.split('&').find(|pair| !pair.is_empty()) {
         let unknown = unknown.split('=').next().unwrap_or_default();
@@ -54,7 +54,7 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
         let _held = (seat, open);
         tokio::select! {
             biased;
-            _ = key_lost(&app.shared, &known, may_be_told) => {
+            _ = key_lost(&app.shared, &known, |caller| caller.needs(Scope::Work)) => {
                 // A reader who is slow is not waited for.
                 let _ = send.try_send(Ok(Frame::data(BYE)));
             }
@@ -91,15 +91,5 @@ async fn tell(app: &App, notices: &mut Notices, send: &mpsc::Sender<Event>) {
             () = tokio::time::sleep(BEAT) => say(Bytes::from_static(b":\n\n")).await,
             () = send.closed() => false,
         };
-    }
-}
-
-fn may_be_told(caller: &Caller) -> Result<(), Problem> {
-    match caller.has(Scope::Work) {
-        true => Ok(()),
-        false => {
-            let problem = Problem::new(Code::Forbidden, "this call needs the scope `work`");
-            Err(problem.field("needs", Scope::Work.names()))
-        }
     }
 }

@@ -89,10 +89,7 @@ pub async fn show(app: &App, page: Page, parts: &Parts, name: &mut String) -> Re
 
 /// Metrics are of the whole node, with lanes of every namespace.
 fn may_see_all(caller: &Caller) -> Result<(), Problem> {
-    if !caller.has(Scope::Operate) {
-        let problem = Problem::new(Code::Forbidden, "this call needs the scope `operate`");
-        return Err(problem.field("needs", Scope::Operate.names()));
-    }
+    caller.needs(Scope::Operate)?;
     match caller.reach {
         Reach::All => Ok(()),
         Reach::Some(_) => Err(Problem::new(Code::Forbidden, "metrics are of all namespaces, and the key is not")

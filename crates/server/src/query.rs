@@ -6,13 +6,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use std::collections::BTreeMap;
-use weft_api::{Problem, Spec};
+use weft_api::{Problem, Spec, has_raw_form};
 use weft_core::text::Text;
 
 const NAMESPACE: HeaderName = HeaderName::from_static("weft-namespace");
 /// The parameter that says the same as the header.
 const NAMESPACE_PARAMETER: &str = "namespace";
-/// Headers of ours that are no fields of a call.
+/// Headers of the API that are no fields of a call, whether or not this server looks at them.
 const NOT_FIELDS: [&str; 3] = ["weft-namespace", "weft-big", "weft-now"];
 const FIELD_PREFIX: &str = "weft-";
 
@@ -53,7 +53,7 @@ pub fn check(query: &str) -> Result<(), Problem> {
 /// The query of a call with the fields that its headers give: `Weft-Lane: mail` is `lane=mail`. Only a call that has a raw
 /// form has such headers.
 pub fn with_headers(spec: &Spec, query: String, headers: &HeaderMap) -> Result<String, Problem> {
-    if !has_raw_form(spec) {
+    if !has_raw_form(spec.id) {
         return Ok(query);
     }
     let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -83,7 +83,7 @@ pub fn without_repeat_id(spec: &Spec, query: String) -> Result<(String, Option<S
     let field = if spec.id == "submit_execution" { "idempotency_key" } else { "request_id" };
     let rest: Vec<&str> = pairs(&query).filter(|pair| split(pair).0 != field).collect();
     // Without other parameters the call is not in its raw form, and its fields stand in its body.
-    if !has_raw_form(spec) || rest.is_empty() {
+    if !has_raw_form(spec.id) || rest.is_empty() {
         return Ok((query, None));
     }
     let given: Vec<&str> = named(&query, field).collect();
@@ -92,10 +92,6 @@ pub fn without_repeat_id(spec: &Spec, query: String) -> Result<(String, Option<S
         [value] => Ok((rest.join("&"), Some(decoded(field, value)?))),
         _ => Err(Problem::invalid(field, "is given twice")),
     }
-}
-
-fn has_raw_form(spec: &Spec) -> bool {
-    matches!(spec.id, "submit_execution" | "complete" | "fail")
 }
 
 fn pairs(query: &str) -> impl Iterator<Item = &str> {

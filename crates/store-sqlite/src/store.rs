@@ -42,6 +42,11 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
+    /// The size of the log beside the file; `None` if there is none.
+    fn log_bytes(&self) -> Option<u64> {
+        std::fs::metadata(folder::beside(&self.path, "-wal")).ok().map(|found| found.len())
+    }
+
     /// Opens the file, making or upgrading it if need be. Refuses a file that another process has open, that is not a
     /// store of Weft, that a newer program wrote or that is damaged. Blocks for as long as that takes.
     pub fn open(options: Options) -> Result<Self, OpenError> {
@@ -208,15 +213,6 @@ impl Store for SqliteStore {
             },
             vitals: Vitals { connections: None, log_bytes: self.log_bytes() },
         }
-    }
-}
-
-impl SqliteStore {
-    /// The log that is not yet in the file; `None` if there is none to look at.
-    fn log_bytes(&self) -> Option<u64> {
-        let mut name = self.path.clone().into_os_string();
-        name.push("-wal");
-        std::fs::metadata(name).ok().map(|found| found.len())
     }
 }
 

@@ -54,7 +54,7 @@ pub trait Store: Send + Sync + 'static {
     /// The store's clock.
     fn now(&self) -> impl Future<Output = Result<Time, Error>> + Send;
 
-    /// What this store is and promises.
+    /// What this store is and promises, which does not change, and how it is at the moment.
     fn describe(&self) -> Description;
 }
 

@@ -39,7 +39,7 @@ enum Closed {
     Unsound,
     /// A file that somebody has open cannot be opened again.
     Held,
-    /// Opening an older one would change it.
+    /// Opening an older one would change it. Also one whose format cannot be read.
     Old,
 }
 
@@ -49,11 +49,11 @@ fn closed(address: &Address, findings: &[Finding], sound: bool) -> Option<Closed
     }
     let Address::Sqlite { path, .. } = address else { return None };
     let is_free = findings.iter().any(|finding| finding.subject == "lock" && finding.found.starts_with("nobody"));
-    match weft_store_sqlite::plan(path).is_ok_and(|plan| !plan.is_due()) {
-        _ if !is_free => Some(Closed::Held),
-        true => None,
-        false => Some(Closed::Old),
+    if !is_free {
+        return Some(Closed::Held);
     }
+    let is_current = weft_store_sqlite::plan(path).is_ok_and(|plan| !plan.is_due());
+    (!is_current).then_some(Closed::Old)
 }
 
 /// What a store that is not opened keeps to itself. What was asked for and not done is a warning.

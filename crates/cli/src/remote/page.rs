@@ -161,7 +161,7 @@ impl Filter {
     /// The conditions of `--filter` among the others, and the parent by its whole id.
     pub async fn resolve(mut self, remote: &Remote) -> anyhow::Result<Self> {
         for (condition, value) in std::mem::take(&mut self.filter).into_iter().flatten() {
-            let twice = |why| Fault::usage(format!("`{value}` of `--filter`: {why}, there and by its flag"));
+            let twice = |why| Fault::usage(format!("`{value}` of `--filter`: {why}, in it or by its flag"));
             self.take(condition, &value).map_err(twice)?;
         }
         if let Some(parent) = self.parent.take() {

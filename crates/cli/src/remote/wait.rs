@@ -119,7 +119,7 @@ async fn wait(mut patience: Patience<'_>, execution: &str, include: &str, heard:
                 seen = now;
             }
             Ok(Err(error)) => patience.bear(error).await?,
-            // Late is as good as away.
+            // Late: asked again at once, until patience is over.
             Err(_) => {}
         }
     }

@@ -12,8 +12,8 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
     let mut lines = Vec::new();
     for (at, reason) in explanation.reasons.iter().enumerate() {
         let text = match at {
-            0 => format!("{head}: {}", said(reason)),
-            _ => format!("also: {}", said(reason)),
+            0 => format!("{head}: {}", plain(&reason.text)),
+            _ => format!("also: {}", plain(&reason.text)),
         };
         lines.push(text);
         lines.extend(ends(reason).map(|ends| format!("  {} {ends}", paint.dim("ends"))));
@@ -28,13 +28,6 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
         lines.push(format!("{}{until}", paint.dim("next")));
     }
     lines.join("\n")
-}
-
-/// A reason as it is told, with its verb in the singular where it is about one.
-fn said(reason: &Reason) -> String {
-    let text = plain(&reason.text);
-    let one = reason.detail.get("count").and_then(serde_json::Value::as_u64) == Some(1);
-    if one { text.replace("1 claimable ones come first", "1 claimable one comes first") } else { text }
 }
 
 /// What ends a reason, in words that a person can act on.

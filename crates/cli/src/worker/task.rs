@@ -73,13 +73,14 @@ fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
     }
 }
 
-/// Passes on what the program says, in order. The client library logs inside a span that names execution, attempt and kind. The first thing that could not be told is the answer; what comes after it
+/// Passes on what the program says, in order. The first thing that could not be told is the answer; what comes after it
 /// is still received, so that the program is not held up.
 async fn tell(ctx: &Ctx, mut said: mpsc::Receiver<Report>) -> Result<(), Failure> {
     let mut told = Ok(());
     while let Some(report) = said.recv().await {
         let passed = match report {
             Report::Log(line) => {
+                // Which task it is stands in the span that the client library logs in.
                 tracing::info!(target: "weft::program", "{line}");
                 Ok(())
             }

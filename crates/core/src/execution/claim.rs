@@ -12,22 +12,15 @@ use crate::record::execution::{Holds, Lease, Next, Outcome, State, Waited};
 use crate::record::{Attempt, Execution, Key};
 use crate::reply::{ChildOutcome, ChildrenOutcome, Claimed, Expired, Reply};
 use crate::schema::{PartMask, attempt as attempt_schema, execution as schema};
-use crate::text::{Text, check_range, check_size};
+use crate::text::{Text, check_printable, check_range};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 use bytes::Bytes;
 
 pub fn validate(cmd: &Claim) -> Result<(), Rejection> {
     check_range("lease_ms", cmd.lease_ms, LEASE_MS_MIN, LEASE_MS_MAX)?;
-    validate_worker("worker", &cmd.worker)?;
-    validate_worker("instance", &cmd.instance)
-}
-
-fn validate_worker(field: &'static str, name: &str) -> Result<(), Rejection> {
-    if name.is_empty() || !name.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) {
-        return Err(Rejection::invalid(field, "must be printable ASCII and not empty"));
-    }
-    check_size(field, name.len(), WORKER_MAX)
+    check_printable("worker", &cmd.worker, WORKER_MAX)?;
+    check_printable("instance", &cmd.instance, WORKER_MAX)
 }
 
 /// Leases the execution. One whose deadline is due is expired in this commit instead: the reply is then

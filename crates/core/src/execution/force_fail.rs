@@ -6,7 +6,7 @@ use crate::command::{ForceFail, Principal};
 use crate::error::Rejection;
 use crate::limits::{FAILURE_MESSAGE_MAX, REASON_MAX};
 use crate::record::attempt::{AttemptState, Failure};
-use crate::record::execution::{LeaseEnd, Outcome, Reason};
+use crate::record::execution::{FORCE_FAIL, LeaseEnd, Outcome, Reason};
 use crate::reply::Reply;
 use crate::text::check_text;
 use crate::tx::{Stop, Tx};
@@ -20,11 +20,10 @@ pub fn force_fail(tx: &mut Tx<'_>, who: &Principal, cmd: &ForceFail) -> Result<R
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, WITH_ACTIONS)?;
     refuse_done(&execution)?;
-    // Without an attempt there is no other place that keeps the message.
-    let said = if execution.hot.attempts == 0 { &cmd.message } else { &cmd.reason };
-    note(&mut execution, "force_fail", who, said, now);
-    let failure =
-        Failure { category: "operator".into(), message: cmd.message.clone(), retry_at: None, has_detail: false };
+    // Without an open attempt nothing else keeps the message: `Execution::forced_failure` finds it here.
+    let said = if execution.hot.open.is_none() { &cmd.message } else { &cmd.reason };
+    note(&mut execution, FORCE_FAIL, who, said, now);
+    let failure = Failure::by_operator(cmd.message.clone());
     let outcome = Outcome::Failed;
     let end = End {
         outcome,

@@ -14,7 +14,9 @@ use crate::record::execution::{Deadline, Holds, Hot, Next, Spec, State, Steps, W
 use crate::record::{Dedup, Execution, Key, Record};
 use crate::reply::{Reply, Submitted};
 use crate::schema::PartMask;
-use crate::text::{Text, check_key, check_name, check_range, check_size, check_tags, check_text, check_token};
+use crate::text::{
+    Text, check_key, check_name, check_printable, check_range, check_size, check_tags, check_text, check_token,
+};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
@@ -48,10 +50,7 @@ pub(super) fn validate_content_type(content_type: &Option<Text>, has_bytes: bool
     match content_type {
         Some(_) if !has_bytes => Err(Rejection::invalid("content_type", "is given without bytes that it describes")),
         // What no header could carry could not be told to those who read the bytes.
-        Some(content_type) if content_type.is_empty() || !content_type.bytes().all(|b| (0x20..=0x7e).contains(&b)) => {
-            Err(Rejection::invalid("content_type", "must be printable ASCII, and not empty"))
-        }
-        Some(content_type) => check_text("content_type", content_type, CONTENT_TYPE_MAX),
+        Some(content_type) => check_printable("content_type", content_type, CONTENT_TYPE_MAX),
         None => Ok(()),
     }
 }

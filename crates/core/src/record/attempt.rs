@@ -100,6 +100,13 @@ pub struct Failure {
     pub has_detail: bool,
 }
 
+impl Failure {
+    /// What an operator says who ends an execution as failed.
+    pub fn by_operator(message: Text) -> Self {
+        Self { category: "operator".into(), message, retry_at: None, has_detail: false }
+    }
+}
+
 /// One lease of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Episode {

@@ -4,7 +4,7 @@ pub use super::hold::*;
 pub use super::lease::*;
 pub use super::policy::*;
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Failure};
 use super::trouble::Trouble;
 use super::{Key, Lazy};
 use crate::codec::{self, Decode, DecodeError};
@@ -239,6 +239,9 @@ pub struct ForcedResult {
     pub content_type: Option<Text>,
 }
 
+/// The verb of the action that keeps the message of a failure without an attempt.
+pub(crate) const FORCE_FAIL: &str = "force_fail";
+
 /// Something a client or operator did to an execution, for its history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Action {
@@ -452,6 +455,16 @@ impl Execution {
             actions.dropped += 1;
         }
         self.touch(schema::ACTIONS);
+    }
+
+    /// What an operator said who failed it while no attempt was open. Wants the actions.
+    pub fn forced_failure(&self) -> Option<Failure> {
+        let State::Done { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, .. } = &self.hot.state
+        else {
+            return None;
+        };
+        let action = self.actions().kept.iter().rev().find(|action| &*action.verb == FORCE_FAIL)?;
+        Some(Failure::by_operator(action.reason.clone()))
     }
 
     pub fn forced_result(&self) -> Option<&ForcedResult> {

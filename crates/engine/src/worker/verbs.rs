@@ -66,7 +66,7 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
     }
 }
 
-/// The holder of a lease renewed it. Processes that never registered, or not on this node, are passed.
+/// The holder of a lease renewed it. A process that this node does not know in this session is passed.
 pub(crate) fn renewed(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
     if shared.roster.touch(&who.namespace, instance, session, shared.now()) {
         seen(shared, who, instance.clone(), session);

@@ -212,4 +212,10 @@ async fn ex_61_what_an_operator_says_of_an_execution_that_never_ran_is_kept() {
     kit.client.force_fail(ForceFailing::new(id, "no such order", "cleaning up")).await.unwrap();
     let failure = kit.client.get(id).await.unwrap().last_failure.unwrap();
     assert_eq!((&*failure.category, &*failure.message), ("operator", "no such order"));
+    // The same of one that ran and waits to run again: its own failure is not the last word.
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.fail(Failing::of(&work).category("smtp").message("421")).await.unwrap();
+    kit.client.force_fail(ForceFailing::new(id, "given up", "")).await.unwrap();
+    assert_eq!(&*kit.client.get(id).await.unwrap().last_failure.unwrap().message, "given up");
 }

@@ -24,9 +24,10 @@ async fn text() -> String {
     text
 }
 
-/// One line of samples: name, labels, value.
+/// Name, labels, value.
 type Parsed<'a> = (&'a str, Vec<(&'a str, &'a str)>, f64);
 
+/// One line of samples.
 fn parse(line: &str) -> Option<Parsed<'_>> {
     let (left, value) = line.rsplit_once(' ')?;
     let (name, labels) = match left.split_once('{') {
