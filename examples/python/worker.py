@@ -31,15 +31,34 @@ class Weft:
             return json.load(reply)
 
     def claim(self, worker, instance, kinds):
-        """Waits up to 20 seconds for one execution; none is no error."""
+        """Waits up to 20 seconds for one execution, and says since when it is leased; none is no error."""
         wish = {"worker": worker, "instance": instance, "kinds": kinds, "wait_ms": 20_000, "lease_ms": 10_000}
-        executions = self.post("/v1/work/claim", wish)["executions"]
-        return executions[0] if executions else None
+        sent = time.monotonic()
+        reply = self.post("/v1/work/claim", wish)
+        # The lease began after the wait, so that it is counted from there.
+        began = sent + reply["waited_ms"] / 1_000
+        return (reply["executions"] or [None])[0], began
 
-    def settle(self, path, task, **fields):
-        """Ends the lease. Only its holder can: the epoch proves that nobody else has taken over."""
-        item = {**fence(task), **fields}
-        return self.post(path, {"items": [item]})["results"][0]
+    def settle(self, path, heartbeat, **fields):
+        """Ends the lease. Only its holder can: the epoch proves that nobody else has taken over. A repeat is harmless, so
+        that the outcome is sent until it is answered or the lease has run out."""
+        item = {**fence(heartbeat.task), **fields}
+        while True:
+            try:
+                settled = self.post(path, {"items": [item]}, timeout=5)["results"][0]
+                if settled.get("error", {}).get("class") != "later":
+                    return settled
+                problem = settled["error"]["detail"]
+            except urllib.error.HTTPError as error:
+                problem = f"{error.code} {error.reason}"
+                if error.code not in (408, 429, 502, 503, 504):
+                    return {"error": problem}
+            except OSError as error:
+                problem = str(error)
+            if heartbeat.left() <= 0:
+                return {"error": f"the lease was over before the outcome was answered: {problem}"}
+            print(f"could not send an outcome: {problem}; trying again", flush=True)
+            time.sleep(0.5)
 
 
 def fence(task):
@@ -47,22 +66,43 @@ def fence(task):
 
 
 class Heartbeat:
-    """Renews the lease of a task in the background, and knows whether it should go on."""
+    """Renews the lease of a task in the background, and knows whether the work should go on."""
 
-    def __init__(self, weft, task):
+    def __init__(self, weft, task, began):
         self.weft, self.task = weft, task
-        self.stop, self.cancelled = threading.Event(), threading.Event()
+        self.stop, self.cancelled, self.asked = threading.Event(), threading.Event(), False
+        self.length = task["lease"]["expires_in_ms"] / 1_000
+        self.until = began + self.length
         self.thread = threading.Thread(target=self.run, daemon=True)
 
+    def left(self):
+        """Seconds that the lease is still good. Counted from when it was asked for, never later than the server does."""
+        return self.until - time.monotonic()
+
     def run(self):
-        while not self.stop.wait(self.task["lease"]["expires_in_ms"] / 3_000):
+        pause = self.length / 3
+        while not self.stop.wait(min(pause, max(self.left(), 0))):
+            if self.left() <= 0:
+                break  # Somebody else may have it by now, whatever the network says.
+            sent, pause = time.monotonic(), self.length / 3
             try:
-                renewed = self.weft.post("/v1/work/renew", {"items": [fence(self.task)]})["results"][0]
+                item = {**fence(self.task), "lease_ms": int(self.length * 1_000)}
+                renewed = self.weft.post("/v1/work/renew", {"items": [item]}, timeout=pause)["results"][0]
             except OSError:
-                continue  # The server may be back in time.
-            if "error" in renewed or "cancel" in renewed["ok"]:
-                self.cancelled.set()
-                return
+                pause = 0.5  # The server may be back in time.
+                continue
+            if "ok" in renewed:
+                self.until = sent + renewed["ok"]["expires_in_ms"] / 1_000
+                self.asked = "cancel" in renewed["ok"]
+                if self.asked:
+                    break
+            elif renewed["error"]["class"] == "later":
+                pause = 0.5
+            else:
+                self.until = 0  # The lease is lost.
+                break
+        if not self.stop.is_set():
+            self.cancelled.set()
 
     def __enter__(self):
         self.thread.start()
@@ -81,16 +121,19 @@ def greet(task, heartbeat):
     return {"greeting": f"Hello, {name}!"}
 
 
-def work(weft, task):
-    try:
-        with Heartbeat(weft, task) as heartbeat:
+def work(weft, task, began):
+    with Heartbeat(weft, task, began) as heartbeat:
+        try:
             result = greet(task, heartbeat)
+        except (KeyError, TypeError) as error:
+            # The same input would fail the same way: no retry.
+            fields = {"category": "input", "message": f"bad input: {error!r}", "retry": "never"}
+            return weft.settle("/v1/work/fail", heartbeat, **fields)
+        if heartbeat.asked:
+            return weft.settle("/v1/work/fail", heartbeat, message="stopped by a cancel", retry="never")
         if heartbeat.cancelled.is_set():
-            return weft.settle("/v1/work/fail", task, message="stopped by a cancel", retry="never")
-        return weft.settle("/v1/work/complete", task, result={"json": result})
-    except (KeyError, TypeError) as error:
-        # The same input would fail the same way: no retry.
-        return weft.settle("/v1/work/fail", task, category="input", message=f"bad input: {error!r}", retry="never")
+            return {"error": "the lease was lost; the result counts for nothing"}
+        return weft.settle("/v1/work/complete", heartbeat, result={"json": result})
 
 
 def main():
@@ -104,7 +147,7 @@ def main():
     done = 0
     while chosen.once is None or done < chosen.once:
         try:
-            task = weft.claim("greeter", instance, ["greet"])
+            task, began = weft.claim("greeter", instance, ["greet"])
         except urllib.error.HTTPError as error:
             print(f"refused: {json.load(error)['detail']}", flush=True)
             time.sleep(1)
@@ -114,7 +157,7 @@ def main():
             time.sleep(1)
             continue
         if task:
-            settled = work(weft, task)
+            settled = work(weft, task, began)
             done += 1
             print(f"{task['execution']} attempt {task['attempt']['index']}: {json.dumps(settled)}", flush=True)
 

@@ -45,6 +45,7 @@ const TIDY: Part = Part { name: "tidy", run: run_tidy, line: |_| Line::cargo("xt
 const SERVERS: Part = Part { name: "servers", run: run_servers, line: |_| Line::cargo("test --package weft-servers") };
 const TESTS: Part = Part { name: "tests", run: |session| run_tests(&tests(session)), line: tests };
 const PLANTED: Part = Part { name: "planted", run: |session| run_tests(&planted(session)), line: planted };
+const TRACES: Part = Part { name: "traces", run: |session| run_tests(&traces(session)), line: traces };
 
 /// Runs every part, also after one has failed: one run tells all that is wrong. True if all went well.
 pub fn test(skip_tidy: bool, filter: Option<String>) -> bool {
@@ -55,7 +56,7 @@ pub fn test(skip_tidy: bool, filter: Option<String>) -> bool {
     ended.iter().all(|part| part.outcome.is_ok())
 }
 
-/// A filter asks for certain tests, so the planted defects, a build of their own, are run only if it names them, and the
+/// A filter asks for certain tests, so planted defects and traces, builds of their own, are run only if it names them, and the
 /// servers are left to the tests, which start those they need.
 fn chosen(skip_tidy: bool, filter: Option<&str>) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -68,6 +69,9 @@ fn chosen(skip_tidy: bool, filter: Option<&str>) -> Vec<Part> {
     parts.push(TESTS);
     if filter.is_none_or(|filter| filter.contains("planted")) {
         parts.push(PLANTED);
+    }
+    if filter.is_none_or(|filter| filter.contains("otel")) {
+        parts.push(TRACES);
     }
     parts
 }
@@ -107,6 +111,11 @@ fn planted(session: &Session) -> Line {
     let filter = session.filter.as_deref().unwrap_or("planted");
     let line = Line::cargo("test --package weft-sim --features planted --locked --no-fail-fast --");
     line.word(filter).with(&session.variables)
+}
+
+/// The export of traces, which is a feature of the binary.
+fn traces(_: &Session) -> Line {
+    Line::cargo("test --package weft --features otel --bin weft --locked -- otel::")
 }
 
 fn run_tests(line: &Line) -> Result<String> {
@@ -162,10 +171,11 @@ mod tests {
 
     #[test]
     fn a_filter_narrows_the_parts() {
-        assert_eq!(names(false, None), ["tidy", "servers", "tests", "planted"]);
-        assert_eq!(names(true, None), ["servers", "tests", "planted"]);
+        assert_eq!(names(false, None), ["tidy", "servers", "tests", "planted", "traces"]);
+        assert_eq!(names(true, None), ["servers", "tests", "planted", "traces"]);
         assert_eq!(names(true, Some("ex_22")), ["tests"]);
         assert_eq!(names(true, Some("planted_epoch")), ["tests", "planted"]);
+        assert_eq!(names(true, Some("otel")), ["tests", "traces"]);
     }
 
     #[test]

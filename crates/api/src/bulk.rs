@@ -4,6 +4,7 @@ use crate::decode::mistake_of_json;
 use crate::execution::PublicState;
 use crate::problem::Problem;
 use crate::time::Moment;
+use crate::unique::unique_object;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -17,7 +18,7 @@ pub struct StartBulk {
     pub filter: Filter,
     pub verb: Verb,
     /// What the verb takes when it is called for one execution
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default, skip_serializing_if = "Map::is_empty", deserialize_with = "unique_object")]
     #[schema(value_type = Object, example = json!({ "reason": "no longer needed" }))]
     pub args: Map<String, Value>,
     /// Counts what would be done, and changes nothing
@@ -58,6 +59,9 @@ pub struct Filter {
     /// `key=value`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// The text of the key, or `b64:` and its bytes in base64
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Held by this worker instance

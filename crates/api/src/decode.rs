@@ -1,11 +1,32 @@
 //! What is wrong with a request that could not be read, in words: which field, and what would be right.
 
+use crate::big::Texts;
 use crate::problem::{Code, Problem};
+use serde::de::DeserializeOwned;
 use serde_path_to_error::{Error, Path, Segment};
+
+/// Reads a body, or the part of one that stands at `place`; with numbers of 64 bits as text if they may be.
+pub fn json_with<T: DeserializeOwned>(place: &str, bytes: &[u8], big_as_text: bool) -> Result<T, Problem> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = match big_as_text {
+        false => serde_path_to_error::deserialize(&mut json),
+        true => serde_path_to_error::deserialize(Texts(&mut json)),
+    };
+    let value = value.map_err(|error| mistake_at(place, error))?;
+    json.end().map_err(|error| Problem::new(Code::InvalidJson, format!("the body goes on after its end: {error}")))?;
+    Ok(value)
+}
 
 /// A body that is no JSON, or whose JSON is not what the operation takes.
 pub fn mistake_of_json(error: Error<serde_json::Error>) -> Problem {
-    let path = path_text(error.path());
+    mistake_at("", error)
+}
+
+fn mistake_at(place: &str, error: Error<serde_json::Error>) -> Problem {
+    let path = match path_text(error.path()) {
+        path if path.is_empty() => place.to_string(),
+        path => join(place, &path),
+    };
     let inner = error.into_inner();
     match inner.classify() {
         serde_json::error::Category::Data => of_message(&path, strip_place(&inner.to_string())),
@@ -27,6 +48,9 @@ fn of_message(path: &str, message: &str) -> Problem {
         let field = join(parent(path, first), first);
         let why = if message.starts_with("missing") { "is missing" } else { "is not a field of this request" };
         return Problem::invalid(field, why).suggest(first, known());
+    }
+    if message.starts_with("duplicate field") {
+        return Problem::invalid(join(parent(path, first), first), "is given twice");
     }
     if message.starts_with("unknown variant") {
         let names = known().join("`, `");

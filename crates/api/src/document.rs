@@ -2,6 +2,7 @@
 
 use crate::operation::{BodyMax, Schemas, Scope, Spec, schema_of};
 use crate::problem::{Code, Problem};
+use crate::raw::RawForm;
 use crate::{Method, OPERATIONS};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub fn document(version: &str) -> Value {
     schema_of::<Problem>(&mut schemas);
     // Named only inside of pages, batches and parameters.
     schema_of::<crate::key::AuditEntry>(&mut schemas);
+    schema_of::<crate::node::Namespace>(&mut schemas);
     schema_of::<crate::work::Settle>(&mut schemas);
     schema_of::<crate::work::CompleteItem>(&mut schemas);
     schema_of::<crate::work::FailItem>(&mut schemas);
@@ -31,7 +33,7 @@ pub fn document(version: &str) -> Value {
         "info": {
             "title": "Weft",
             "version": version,
-            "description": "Durable executions. Times are milliseconds since 1970 UTC, durations end in `_ms`; an unknown field is refused.",
+            "description": "Durable executions. Times are milliseconds since 1970 UTC, durations end in `_ms`; an unknown field is refused. With the header `Weft-Big: text` numbers beyond 2^53 are given and taken as text.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
@@ -59,6 +61,8 @@ const TAGS: &[(&str, &str)] = &[
 fn operation(spec: &Spec, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = spec.path_names().map(path_parameter).collect();
     parameters.extend((spec.parameters)());
+    let raw = RawForm::of(spec.id);
+    parameters.extend(raw.iter().flat_map(RawForm::parameters));
     parameters.push(namespace_parameter());
     if spec.changes() {
         parameters.push(json!({
@@ -87,6 +91,22 @@ fn operation(spec: &Spec, schemas: &mut Schemas) -> Value {
             "content": { "application/json": { "schema": body(schemas) } },
             "description": format!("At most {}", body_max_text(spec.body_max)),
         });
+    }
+    if let Some(raw) = raw {
+        let about = format!(
+            "The raw form of the call: the body is the `{}` itself, with its own content type, and the other fields are \
+             query parameters or headers (`Weft-Lane: mail` is `lane=mail`). A call with such parameters is in this form.",
+            raw.payload
+        );
+        let body = &mut value["requestBody"];
+        body["description"] = json!(format!("{}. {about}", body["description"].as_str().unwrap_or_default()));
+        body["content"]["application/octet-stream"] = json!({ "schema": { "description": "Any bytes" } });
+        if let Some(single) = raw.reply {
+            let answer = &mut value["responses"]["200"];
+            answer["description"] = json!("Done; to the raw form, which is one item, the answer to that item");
+            let schema = &mut answer["content"]["application/json"]["schema"];
+            *schema = json!({ "anyOf": [schema.clone(), single(schemas)] });
+        }
     }
     value
 }
@@ -180,11 +200,13 @@ fn beside() -> Vec<(&'static str, Value)> {
         "notices",
         "What a worker should know about leases it holds, as server-sent events",
         false,
-        json!({ "200": { "description": "Events `notice` with a `Notice` each; `bye` before the server ends it",
+        json!({ "200": { "description": "Events `notice` with a `Notice` each and its number as `id`; `missed` where some were dropped; `bye` before the server ends it",
             "content": { "text/event-stream": { "schema": { "$ref": "#/components/schemas/Notice" } } } } }),
     );
     notices["tags"] = json!(["workers"]);
-    notices["parameters"] = json!([path_parameter("instance"), namespace_parameter()]);
+    let last = json!({ "name": "Last-Event-ID", "in": "header", "schema": { "type": "string" },
+        "description": "The `id` that was heard last; the stream goes on after it" });
+    notices["parameters"] = json!([path_parameter("instance"), namespace_parameter(), last]);
     notices["x-weft-scope"] = json!(scope_text(Scope::Work));
     let ready = json!({ "type": "object", "required": ["ready"], "properties": {
         "ready": { "type": "boolean" }, "why": { "type": "array", "items": { "type": "string" } } } });

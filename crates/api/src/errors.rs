@@ -103,7 +103,7 @@ const fn advice(code: Code) -> &'static str {
         }
         Code::UriTooLong => "A URL has at most 16 KiB.",
         Code::UnsupportedMediaType => "Send `Content-Type: application/json`, or use the raw form of the call.",
-        Code::LimitExceeded => "`fields.limit` says how many there may be.",
+        Code::LimitExceeded => "`fields.max` says how many there may be.",
         Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",
         Code::Internal => "This is a defect of Weft. Nothing was changed; the log has more under the request id.",

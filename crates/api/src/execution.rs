@@ -2,6 +2,7 @@
 
 use crate::payload::Payload;
 use crate::time::Moment;
+use crate::unique::unique;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -26,7 +27,7 @@ pub struct Submit {
     /// What a worker must offer to get it
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique")]
     pub tags: BTreeMap<String, String>,
     /// A second submission with this key never makes a second execution
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -266,6 +267,11 @@ pub struct Execution {
     /// Recorded steps
     pub steps: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<Payload>,
+    /// As it was resolved when it was submitted; not in lists
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Policy>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
     pub created_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -288,6 +294,7 @@ pub struct Execution {
     pub result: Option<Payload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<Checkpoint>,
+    /// The first 1000, without their payloads
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_list: Option<Vec<Attempt>>,
 }
@@ -416,6 +423,15 @@ pub struct Episode {
     pub cause: Option<String>,
 }
 
+/// Whom to explain it for.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExplainQuery {
+    /// Why this worker does not get it; any worker unless given
+    pub instance: Option<String>,
+}
+
 /// What to read of one execution, and whether to wait for it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -454,6 +470,8 @@ pub struct ListQuery {
     pub parent: Option<String>,
     /// Held by this worker instance
     pub worker: Option<String>,
+    /// The text of the key, or `b64:` and its bytes in base64
+    pub concurrency_key: Option<String>,
     pub created_from: Option<Moment>,
     pub created_until: Option<Moment>,
     pub finished_from: Option<Moment>,
@@ -480,7 +498,7 @@ pub enum Order {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct CountQuery {
-    /// Joined by commas: `lane`, `kind`, `state`, `namespace`
+    /// Joined by commas: `lane`, `kind`, `state` (or `public_state`), `namespace`
     pub group_by: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<PublicState>,
@@ -490,6 +508,8 @@ pub struct CountQuery {
     pub tag: Option<String>,
     pub parent: Option<String>,
     pub worker: Option<String>,
+    /// The text of the key, or `b64:` and its bytes in base64
+    pub concurrency_key: Option<String>,
     pub created_from: Option<Moment>,
     pub created_until: Option<Moment>,
     pub finished_from: Option<Moment>,
@@ -517,12 +537,29 @@ pub struct Count {
     pub count: u64,
 }
 
+/// Which attempts, and whether with what they left.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AttemptsQuery {
+    /// 1 to 1000, 50 unless given
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// As the page before gave it
+    pub cursor: Option<String>,
+    /// Payloads to bring along, joined by commas: `result`, `detail`. Pages with them may be shorter
+    pub include: Option<String>,
+}
+
 /// What happened to an execution, in order.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct History {
     pub items: Vec<HistoryEntry>,
-    /// Old entries that are no longer kept
+    /// Old entries of the time of this page that are no longer kept
     pub dropped: u32,
+    /// Where the next page begins; absent exactly at the end
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -668,6 +705,8 @@ pub struct Reschedule {
     pub delay_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at: Option<Moment>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -684,6 +723,8 @@ pub struct Priority {
     /// 0 to 9000, larger first
     #[schema(maximum = 9000)]
     pub priority: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -699,10 +740,12 @@ pub struct PriorityChanged {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TagChange {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unique")]
     pub set: BTreeMap<String, String>,
     #[serde(default)]
     pub remove: Vec<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -733,6 +776,8 @@ pub struct Held {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -790,6 +835,22 @@ pub struct ForceFail {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Forced {
     pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct PurgeQuery {
+    /// Why, for the audit log
+    pub reason: Option<String>,
+}
+
+/// What a bulk job purges with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purge {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// The removal has begun; what is left of it goes on by itself.

@@ -1,7 +1,7 @@
 //! API keys and the audit log.
 
 use crate::time::Moment;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
@@ -88,6 +88,11 @@ pub struct CreatedKey {
     pub secret: String,
 }
 
+/// A value that is there, `null` included.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
+}
+
 /// What to change about a key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -102,8 +107,12 @@ pub struct KeyChange {
     pub read_only: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_class: Option<RateClass>,
+    /// `null`: it is good for ever from now on
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Moment>)]
+    pub expires_at: Option<Option<Moment>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_at: Option<Moment>,
+    pub expires_in_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -114,6 +123,8 @@ pub struct RotateKey {
     /// How long the old secret stays good; 24 hours unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -180,4 +191,19 @@ pub struct AuditEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
     pub result: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_20_an_expiry_can_be_taken_away_or_left_alone() {
+        let read = |text: &str| serde_json::from_str::<KeyChange>(text).unwrap().expires_at;
+        assert_eq!(read("{}"), None);
+        assert_eq!(read(r#"{"expires_at": null}"#), Some(None));
+        assert_eq!(read(r#"{"expires_at": 7}"#), Some(Some(Moment(7))));
+        let forever = KeyChange { expires_at: Some(None), ..KeyChange::default() };
+        assert_eq!(serde_json::to_string(&forever).unwrap(), r#"{"expires_at":null}"#);
+    }
 }

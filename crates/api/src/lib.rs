@@ -15,13 +15,19 @@ pub mod page;
 pub mod work;
 pub mod worker;
 
+mod batch;
+mod big;
 mod decode;
 mod document;
 mod errors;
 pub mod operation;
 mod raw;
 mod table;
+pub mod trace;
+mod unique;
 
+pub use batch::{Many, Unreadable};
+pub use big::with_big_as_text;
 pub use decode::{json_depth, mistake_of_json, mistake_of_query};
 pub use document::document;
 pub use errors::errors_page;
@@ -29,10 +35,12 @@ pub use operation::{Args, Body, Method, Operation, Reading, Scope, Spec};
 pub use page::{Batch, Item, Page, Results};
 pub use payload::Payload;
 pub use problem::{Class, Code, Problem};
-pub use raw::{from_raw, has_raw_form};
+pub use raw::{RawForm, from_raw, has_raw_form};
 pub use table::{Call, OPERATIONS, Reply, op};
 pub use time::Moment;
 
+/// Items of a batch.
+pub const BATCH_ITEMS_MAX: usize = 1_000;
 /// Nesting of a request body.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// The namespace of a server that asks nobody for a key.

@@ -1,11 +1,15 @@
 //! The deployment and its nodes: version, readiness, durability, what is going on.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Version {
     pub version: String,
+    /// How it was built: with debug assertions or for release, and for which machine
+    #[serde(default)]
+    pub build: String,
     pub store: String,
     pub features: Vec<String>,
 }
@@ -32,6 +36,9 @@ pub struct Durability {
     pub level: String,
     pub acknowledged: String,
     pub can_lose: Vec<String>,
+    /// False if the store does not let its user see the settings that decide it
+    #[serde(default)]
+    pub verified: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -46,14 +53,32 @@ pub struct Limits {
     pub wait_ms: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Namespaces {
-    pub items: Vec<Namespace>,
+/// How the node that answers is configured. Empty if it was not told, as inside of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Configuration {
+    pub items: Vec<Setting>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Setting {
+    pub key: String,
+    /// As it would be configured; `***` for a secret
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What holds if there is no value, in words
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otherwise: Option<String>,
+    /// `built-in`, a file and its line, a variable or a flag
+    pub origin: String,
+}
+
+/// A namespace and how many executions it has, exactly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Namespace {
     pub name: String,
+    pub executions: u64,
+    /// By public state; those that none is in are left out
+    pub states: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -72,6 +97,23 @@ pub struct Node {
     pub partitions: Vec<u16>,
 }
 
+/// A wish that a node drains and stops, as on a signal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainNode {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DrainingNode {
+    /// The id of the node, however it was named
+    pub node: String,
+    pub draining: bool,
+}
+
 /// What is going on in a namespace, as the node that answers has seen it, with counts from the store.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
@@ -87,6 +129,9 @@ pub struct Stats {
     pub slowest: Vec<Running>,
     /// Failed attempts, the newest first
     pub errors: Vec<RecentFailure>,
+    /// There are more namespaces than are counted for one answer; name one to see all of it
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// Rates and latencies of a stretch of time that ends now.

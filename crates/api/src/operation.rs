@@ -1,6 +1,7 @@
 //! What one operation of the API is: how it is called, who may call it, what goes in and what comes out.
 
-use crate::decode::{mistake_of_json, mistake_of_query};
+use crate::batch::{self, Many, Unreadable};
+use crate::decode::{json_with, mistake_of_query};
 use crate::payload::Payload;
 use crate::problem::{Code, Problem};
 use bytes::Bytes;
@@ -196,6 +197,15 @@ pub struct Args<P, Q, B> {
     pub idempotency_key: Option<String>,
     /// The `If-Match` header: the revision the caller has seen
     pub if_match: Option<String>,
+    /// Items of a batch that are not in its body because they could not be read: their places, and why
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl<P, Q, B> Args<P, Q, B> {
+    /// A call without conditions.
+    pub fn new(path: P, query: Q, body: B) -> Self {
+        Self { path, query, body, idempotency_key: None, if_match: None, unreadable: Vec::new() }
+    }
 }
 
 /// A call as it travels: everything is text or bytes.
@@ -206,17 +216,37 @@ pub struct Wire {
     pub body: Bytes,
     pub idempotency_key: Option<String>,
     pub if_match: Option<String>,
+    /// `Weft-Big: text`: numbers of 64 bits in the body may be text
+    pub big_as_text: bool,
 }
 
 impl<const N: usize, Q: Reading, B: Body> Args<[String; N], Q, B> {
     pub fn from_wire(wire: Wire) -> Result<Self, Problem> {
+        let body = B::read_json(&wire.body, wire.big_as_text)?;
+        Self::around(wire, body, Vec::new())
+    }
+
+    /// Reads a batch, whatever its items are. One that is good is read once and whole; only one that is not is taken apart.
+    pub fn batch_from_wire(wire: Wire) -> Result<Self, Problem>
+    where
+        B: Many,
+    {
+        let (body, unreadable) = match B::read_json(&wire.body, wire.big_as_text) {
+            Ok(body) => (body, Vec::new()),
+            Err(problem) => batch::by_items(&wire.body, wire.big_as_text, problem)?,
+        };
+        Self::around(wire, body, unreadable)
+    }
+
+    fn around(wire: Wire, body: B, unreadable: Vec<Unreadable>) -> Result<Self, Problem> {
         let path = wire.path.try_into();
         Ok(Self {
             path: path.map_err(|_| Problem::new(Code::RouteNotFound, "the path has another number of parts"))?,
             query: Q::read(&wire.query)?,
-            body: B::from_json(&wire.body)?,
+            body,
             idempotency_key: wire.idempotency_key,
             if_match: wire.if_match,
+            unreadable,
         })
     }
 
@@ -227,6 +257,7 @@ impl<const N: usize, Q: Reading, B: Body> Args<[String; N], Q, B> {
             body: self.body.to_json(),
             idempotency_key: self.idempotency_key,
             if_match: self.if_match,
+            big_as_text: false,
         }
     }
 }
@@ -256,18 +287,18 @@ impl<T: Serialize + DeserializeOwned + IntoParams> Reading for T {
 
 /// A JSON body. None at all means `{}`.
 pub trait Body: Sized {
-    fn from_json(bytes: &Bytes) -> Result<Self, Problem>;
+    fn from_json(bytes: &Bytes) -> Result<Self, Problem> {
+        Self::read_json(bytes, false)
+    }
+
+    /// Numbers of 64 bits may be text, if so said.
+    fn read_json(bytes: &Bytes, big_as_text: bool) -> Result<Self, Problem>;
     fn to_json(&self) -> Bytes;
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> Body for T {
-    fn from_json(bytes: &Bytes) -> Result<Self, Problem> {
-        let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let value = serde_path_to_error::deserialize(&mut json).map_err(mistake_of_json)?;
-        json.end()
-            .map_err(|error| Problem::new(Code::InvalidJson, format!("the body goes on after its end: {error}")))?;
-        Ok(value)
+    fn read_json(bytes: &Bytes, big_as_text: bool) -> Result<Self, Problem> {
+        json_with("", if bytes.is_empty() { b"{}" } else { bytes }, big_as_text)
     }
 
     fn to_json(&self) -> Bytes {

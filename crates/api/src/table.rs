@@ -56,6 +56,16 @@ macro_rules! reply_schema {
     };
 }
 
+/// Reads a call. Items of one that answers them one by one are also read one by one.
+macro_rules! from_wire {
+    ($wire:ident, Results<$($item:tt)+) => {
+        Args::batch_from_wire($wire)
+    };
+    ($wire:ident, $($reply:tt)+) => {
+        Args::from_wire($wire)
+    };
+}
+
 macro_rules! operations {
     ($(
         $name:ident $id:literal $tag:literal: $method:ident $path:literal ($params:literal) $scope:ident $status:literal
@@ -88,7 +98,7 @@ macro_rules! operations {
                 match id {
                     $($id => {
                         op::$name::SPEC.check_conditions(&wire)?;
-                        Ok(Call::$name(Box::new(Args::from_wire(wire)?)))
+                        Ok(Call::$name(Box::new(from_wire!(wire, $($reply)+)?)))
                     })+
                     other => Err(Problem::new(Code::RouteNotFound, format!("there is no operation `{other}`"))),
                 }
@@ -182,17 +192,17 @@ operations! {
     GetCheckpoint "get_checkpoint" "executions": Get "/v1/executions/{execution}/checkpoint" (1) Read 200
         { NoQuery, [NoBody], Small } => [Raw], [ID], "The bytes of its checkpoint";
     ListAttempts "list_attempts" "executions": Get "/v1/executions/{execution}/attempts" (1) Read 200
-        { PageQuery, [NoBody], Small } => [Page<x::Attempt>], [ID, LIST], "Its attempts, in order";
+        { x::AttemptsQuery, [NoBody], Small } => [Page<x::Attempt>], [ID, LIST], "Its attempts, in order";
     GetAttempt "get_attempt" "executions": Get "/v1/executions/{execution}/attempts/{index}" (2) Read 200
         { NoQuery, [NoBody], Small } => [x::Attempt], [ID, &[Code::NotFound]], "One of its attempts";
     GetAttemptResult "get_attempt_result" "executions": Get "/v1/executions/{execution}/attempts/{index}/result" (2) Read 200
         { NoQuery, [NoBody], Small } => [Raw], [ID, &[Code::NotFound]], "The bytes of the result of an attempt";
     GetHistory "get_history" "executions": Get "/v1/executions/{execution}/history" (1) Read 200
-        { NoQuery, [NoBody], Small } => [x::History], [ID], "What happened to it, in order";
+        { PageQuery, [NoBody], Small } => [x::History], [ID, LIST], "What happened to it, in order";
     ListChildren "list_children" "executions": Get "/v1/executions/{execution}/children" (1) Read 200
         { PageQuery, [NoBody], Small } => [Page<x::Execution>], [ID, LIST], "The executions it spawned";
     ExplainExecution "explain_execution" "executions": Get "/v1/executions/{execution}/explain" (1) Read 200
-        { NoQuery, [NoBody], Small } => [x::Explanation], [ID], "Why it is not running";
+        { x::ExplainQuery, [NoBody], Small } => [x::Explanation], [ID, &[Code::WorkerNotFound]], "Why it is not running";
     ListSteps "list_steps" "executions": Get "/v1/executions/{execution}/steps" (1) Read 200
         { PageQuery, [NoBody], Small } => [Page<w::Step>], [ID, LIST], "Its recorded steps, in order";
     GetStep "get_step" "executions": Get "/v1/executions/{execution}/steps/{name}" (2) Read 200
@@ -220,13 +230,13 @@ operations! {
     ForceFail "force_fail" "executions": Post "/v1/executions/{execution}/force-fail" (1) Operate 200
         { NoQuery, [x::ForceFail], Small } => [x::Forced], [ID, CHANGE, ENDED], "End it as failed";
     PurgeExecution "purge_execution" "executions": Delete "/v1/executions/{execution}" (1) Operate 202
-        { NoQuery, [NoBody], Small } => [x::Purging], [ID, CHANGE, &[Code::ExecutionNotTerminal]], "Remove an ended execution";
+        { x::PurgeQuery, [NoBody], Small } => [x::Purging], [ID, CHANGE, &[Code::ExecutionNotTerminal]], "Remove an ended execution";
 
     Claim "claim" "work": Post "/v1/work/claim" (0) Work 200
         { NoQuery, [w::Claim], Small } => [w::Claimed],
         [WORKER, &[Code::InvalidId, Code::ExecutionNotFound, Code::NotClaimable]], "Claim work, and wait for it if asked";
     Renew "renew" "work": Post "/v1/work/renew" (0) Work 200
-        { NoQuery, [Batch<w::RenewItem>], Batch } => [Results<w::Renewed>], [], "Renew leases";
+        { NoQuery, [Batch<w::RenewItem>], Batch } => [w::RenewReply], [], "Renew leases";
     Complete "complete" "work": Post "/v1/work/complete" (0) Work 200
         { NoQuery, [Batch<w::CompleteItem>], Batch } => [Results<w::Completed>], [FENCED], "Complete work";
     Fail "fail" "work": Post "/v1/work/fail" (0) Work 200
@@ -300,9 +310,13 @@ operations! {
     GetCapabilities "get_capabilities" "operation": Get "/v1/capabilities" (0) Any 200
         { NoQuery, [NoBody], Small } => [n::Capabilities], [], "Durability and limits";
     ListNamespaces "list_namespaces" "operation": Get "/v1/namespaces" (0) Read 200
-        { NoQuery, [NoBody], Small } => [n::Namespaces], [], "Namespaces of the key that hold executions";
+        { PageQuery, [NoBody], Small } => [Page<n::Namespace>], [LIST], "Namespaces of the key, with exact counts of their executions";
     GetStats "get_stats" "operation": Get "/v1/stats" (0) Read 200
-        { NoQuery, [NoBody], Small } => [n::Stats], [], "Rates, depths and latencies of a namespace";
+        { NoQuery, [NoBody], Small } => [n::Stats], [], "Rates, depths and latencies of a namespace, or of all that the key reads";
+    GetConfig "get_config" "operation": Get "/v1/config" (0) Admin 200
+        { NoQuery, [NoBody], Small } => [n::Configuration], [], "What is set on this node, and where that came from";
     ListNodes "list_nodes" "operation": Get "/v1/nodes" (0) Operate 200
         { NoQuery, [NoBody], Small } => [n::Nodes], [], "The nodes of this deployment";
+    DrainNode "drain_node" "operation": Post "/v1/nodes/{node}/drain" (1) Operate 200
+        { NoQuery, [n::DrainNode], Small } => [n::DrainingNode], [&[Code::NotFound, Code::IdempotencyMismatch]], "Let a node drain and stop, named by its id or its name";
 }

@@ -3,7 +3,8 @@
 use crate::execution::{Outcome, Submit};
 use crate::payload::Payload;
 use crate::time::Moment;
-use serde::{Deserialize, Serialize};
+use crate::unique::unique;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -44,9 +45,12 @@ pub struct Claim {
     /// Bytes of input in the reply; the first execution is given whatever its size
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// Claims this one, whatever its place in the queue
+    /// Claims this one, whatever its place in the queue and its lane; without `lanes`, `max` and `wait_ms`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<String>,
+    /// Of `execution`: whatever capabilities it needs. Needs the scope `operate`
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_capabilities: bool,
     /// While leases of a call with this id are good, a repeat gets exactly those
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -77,6 +81,9 @@ pub struct Claimed {
     /// What this worker should know about leases it holds
     #[serde(default)]
     pub notices: Vec<Notice>,
+    /// Notices were dropped before they could be told; a heartbeat with `holding` tells what they said
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missed: bool,
     /// Candidates were left; ask again
     pub more: bool,
     /// The node, or this worker, is stopping; claim elsewhere, or not at all
@@ -118,6 +125,10 @@ pub struct Task {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TaskLease {
     pub id: String,
+    /// Goes before the epoch where the two are a fencing token for something outside: after a store has lost commits the
+    /// same epoch may be given again, but never the same pair
+    #[serde(default)]
+    pub generation: u64,
     pub epoch: u64,
     /// Count it from the moment the request was sent
     pub expires_in_ms: u64,
@@ -186,10 +197,18 @@ pub struct NewStep {
 
 /// Something a worker should know about a lease it holds. A hint: its next call tells too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Notice {
+    /// Grows. A notice comes with one reply and down every stream; who reads both knows it by its number
+    pub no: u64,
+    #[serde(flatten)]
+    pub what: NoticeKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Notice {
+pub enum NoticeKind {
     /// Stop and discard
-    Cancelled { execution: String, epoch: u64 },
+    Cancelled { execution: String, epoch: u64, reason: String, by: String },
     /// Finish, save a checkpoint or cancel within the time
     CancelRequested {
         execution: String,
@@ -254,6 +273,19 @@ pub struct Renewed {
     /// What became of the steps that came along, in their order
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<RecordedStep>,
+}
+
+/// What became of each lease, in order.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RenewReply {
+    #[schema(inline)]
+    pub results: Vec<crate::page::Item<Renewed>>,
+    /// What the workers should know that hold the renewed leases
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<Notice>,
+    /// Notices were dropped before they could be told; a heartbeat with `holding` tells what they said
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missed: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -326,8 +358,20 @@ pub enum RetryWish {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum Failed {
-    Retry { retry_at: u64, retries_left: u32 },
-    Ended { outcome: Outcome, reason: String },
+    Retry {
+        retry_at: u64,
+        retries_left: u32,
+        /// The call was a repeat; nothing changed
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
+    },
+    Ended {
+        outcome: Outcome,
+        reason: String,
+        /// The call was a repeat; nothing changed
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -380,6 +424,9 @@ pub struct DelayItem {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Delayed {
     pub until_at: u64,
+    /// The call was a repeat; nothing changed
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
 }
 
 /// Hands the work back until children have ended.
@@ -391,8 +438,9 @@ pub struct WaitChildrenItem {
     pub lease: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    /// All unfinished ones unless given
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// `all`, which means all unfinished ones, unless given
+    #[serde(default, deserialize_with = "some_children", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ChildrenWish>)]
     pub children: Option<Vec<String>>,
     /// `all_of` unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -403,6 +451,28 @@ pub struct WaitChildrenItem {
     pub checkpoint: Option<Payload>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+}
+
+/// Ids, or `all`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum ChildrenWish {
+    These(Vec<String>),
+    Word(AllChildren),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AllChildren {
+    All,
+}
+
+fn some_children<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Vec<String>>, D::Error> {
+    let wrong = |_| serde::de::Error::custom("is neither `all` nor a list of ids");
+    Ok(match Option::<ChildrenWish>::deserialize(value).map_err(wrong)? {
+        Some(ChildrenWish::These(ids)) => Some(ids),
+        Some(ChildrenWish::Word(AllChildren::All)) | None => None,
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -419,7 +489,12 @@ pub enum WaitingChildren {
     /// The rule was decided already: the lease stays
     Decided { verdict: String },
     /// The lease has ended; the claim that resumes carries the outcomes
-    Waiting { waiting: u32 },
+    Waiting {
+        waiting: u32,
+        /// The call was a repeat; nothing changed
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
+    },
 }
 
 /// The holder cancels its own work.
@@ -469,7 +544,8 @@ pub struct Settle {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_at: Option<Moment>,
     /// Of `wait_children`
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "some_children", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ChildrenWish>)]
     pub children: Option<Vec<String>>,
     /// Of `wait_children`
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -601,7 +677,7 @@ pub struct TagItem {
     pub lease: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unique")]
     pub set: BTreeMap<String, String>,
     #[serde(default)]
     pub remove: Vec<String>,
@@ -619,6 +695,9 @@ pub struct RecordSteps {
     pub epoch: Option<u64>,
     #[schema(min_items = 1, max_items = 1000)]
     pub steps: Vec<NewStep>,
+    /// Recognises a repeat, which gets the first answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

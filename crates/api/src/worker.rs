@@ -1,5 +1,6 @@
 //! The registry of workers.
 
+use crate::unique::unique;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
@@ -26,7 +27,7 @@ pub struct Register {
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "unique")]
     pub labels: BTreeMap<String, String>,
     /// 60 seconds unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,6 +36,9 @@ pub struct Register {
     /// Leases of an earlier start are given to others; true unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandon: Option<bool>,
+    /// Recognises a repeat, which gets the first answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -71,6 +75,9 @@ pub struct Heartbeat {
     pub renew_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free: Option<u32>,
+    /// Recognises a repeat, which gets the first answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -96,6 +103,12 @@ pub struct Beat {
     /// Good, and not listed
     #[serde(default)]
     pub unknown: Vec<HeldLease>,
+    /// What this worker should know that came with no reply before
+    #[serde(default)]
+    pub notices: Vec<crate::work::Notice>,
+    /// Notices were dropped before they could be told
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub missed: bool,
     pub next_in_ms: u64,
 }
 
@@ -203,6 +216,12 @@ pub struct DrainTarget {
     /// What is left then is given to others
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
+    /// Of a worker that tells itself; an operator needs none
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<u64>,
+    /// Recognises a repeat, which gets the first answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -216,6 +235,9 @@ pub struct DrainReply {
 pub struct MarkDead {
     #[serde(default)]
     pub reason: String,
+    /// Recognises a repeat, which gets the first answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

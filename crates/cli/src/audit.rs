@@ -9,9 +9,19 @@ use weft_api::key::AuditQuery;
 use weft_api::operation::{NoBody, NoQuery};
 use weft_api::{Moment, op};
 
-/// Read the audit log
+/// Read the audit log; without a command it is listed
+#[derive(clap::Args)]
+#[command(before_help = "example: weft audit list --since 24h", args_conflicts_with_subcommands = true)]
+pub struct Audit {
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    list: With<Args>,
+}
+
 #[derive(clap::Subcommand)]
-pub enum Command {
+enum Command {
     List(With<Args>),
     Verify(With<Verify>),
 }
@@ -50,10 +60,11 @@ pub struct Args {
     limit: u32,
 }
 
-pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
-    match command {
-        Command::List(with) => with.run_anywhere(before, colour, list),
-        Command::Verify(with) => with.run_anywhere(before, colour, verify),
+pub fn run(audit: Audit, before: Options, colour: Colour) -> Result<End> {
+    match audit.command {
+        None => audit.list.run_anywhere(before, colour, list),
+        Some(Command::List(with)) => with.run_anywhere(before, colour, list),
+        Some(Command::Verify(with)) => with.run_anywhere(before, colour, verify),
     }
 }
 

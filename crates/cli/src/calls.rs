@@ -37,8 +37,7 @@ pub enum Command {
     MarkDead(With<workers::mark_dead::Args>),
     #[command(subcommand, before_help = "example: weft key list")]
     Key(key::Command),
-    #[command(subcommand, before_help = "example: weft audit list --since 24h")]
-    Audit(audit::Command),
+    Audit(audit::Audit),
 }
 
 /// Runs a command. `before` is what was said before its name.
@@ -69,6 +68,6 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
         Command::Undrain(with) => with.run(before, colour, workers::undrain::run),
         Command::MarkDead(with) => with.run(before, colour, workers::mark_dead::run),
         Command::Key(command) => key::run(command, before, colour),
-        Command::Audit(command) => audit::run(command, before, colour),
+        Command::Audit(audit) => audit::run(audit, before, colour),
     }
 }

@@ -58,8 +58,8 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime_for_server()?.block_on(async {
         let _guard = match settings.origin(keys::LOG_LEVEL) {
-            Origin::BuiltIn => log::start_at(&settings, QUIET)?,
-            _ => log::start(&settings)?,
+            Origin::BuiltIn => log::start_at(&settings, QUIET, colour.err)?,
+            _ => log::start(&settings, colour.err)?,
         };
         let stop = Stop::listen()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));

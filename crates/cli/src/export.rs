@@ -68,7 +68,7 @@ impl Drop for Partial {
 }
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let address = args.store.address()?;
+    let address = args.store.current()?;
     let (partial, file) = Partial::create(&args.file)?;
     let begun = Instant::now();
     let written = store::runtime()?.block_on(async {

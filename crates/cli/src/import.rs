@@ -31,7 +31,7 @@ pub struct Args {
 const HEAD_BYTES: u64 = 1 << 20;
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
-    let address = args.store.address()?;
+    let address = args.store.current()?;
     let unreadable = || Fault::new(Code::Usage, format!("cannot read `{}`", args.file.display()));
     let file = File::open(&args.file).with_context(unreadable)?;
     let bytes = file.metadata().with_context(unreadable)?.len();

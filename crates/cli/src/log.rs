@@ -2,6 +2,7 @@
 
 #[cfg(feature = "otel")]
 use crate::otel as traces;
+use crate::terminal::Paint;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::fmt::{self, Debug};
@@ -30,17 +31,17 @@ pub struct Guard {
 type Logged = tracing_subscriber::layer::Layered<Option<traces::Layer>, Registry>;
 
 /// Logs from here on, and makes traces if they are asked for, as the settings say. Once in a process.
-pub fn start(settings: &Settings) -> Result<Guard> {
-    start_at(settings, &settings.get(keys::LOG_LEVEL))
+pub fn start(settings: &Settings, paint: Paint) -> Result<Guard> {
+    start_at(settings, &settings.get(keys::LOG_LEVEL), paint)
 }
 
 /// The same with these levels.
-pub fn start_at(settings: &Settings, levels: &str) -> Result<Guard> {
+pub fn start_at(settings: &Settings, levels: &str, paint: Paint) -> Result<Guard> {
     let (traced, traces) = traces::start(settings)?;
     let terminal = io::stderr().is_terminal();
     let by_place = if terminal { LogFormat::Text } else { LogFormat::Json };
     let (levels, handle) = reload::Layer::new(targets(levels)?);
-    let written = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(terminal);
+    let written = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(paint.is_on());
     let written: Box<dyn Layer<Logged> + Send + Sync> = match settings.get(keys::LOG_FORMAT).unwrap_or(by_place) {
         LogFormat::Text => Box::new(written.with_filter(levels)),
         LogFormat::Json => Box::new(Remember.and_then(written.event_format(Objects)).with_filter(levels)),
@@ -155,7 +156,7 @@ mod traces {
             let origin = settings.origin(keys::OTEL_ENDPOINT);
             bail!(
                 "cannot send traces: `otel.endpoint` is set ({origin}), and this `weft` was built without them; build it \
-                 with `cargo install weft --features otel`, or unset it"
+                 with `cargo install --path crates/cli --features otel` in a checkout, or unset it"
             );
         }
         Ok(())

@@ -36,6 +36,7 @@ mod version;
 mod worker;
 mod workers;
 
+use crate::remote::Here;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -63,23 +64,23 @@ const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unre
 
 #[derive(Subcommand)]
 enum Command {
-    Demo(demo::Args),
-    Dev(dev::Args),
-    Serve(Box<serve::Args>),
-    Config(Box<config::Args>),
+    Demo(Here<demo::Args>),
+    Dev(Here<dev::Args>),
+    Serve(Box<Here<serve::Args>>),
+    Config(Box<Here<config::Args>>),
     Worker(Box<worker::Args>),
     #[command(flatten)]
     Remote(Box<calls::Command>),
-    Bench(bench::Args),
-    Sim(sim::Args),
-    Migrate(migrate::Args),
+    Bench(Here<bench::Args>),
+    Sim(Here<sim::Args>),
+    Migrate(Here<migrate::Args>),
     Doctor(doctor::Args),
-    Export(export::Args),
-    Import(import::Args),
+    Export(Here<export::Args>),
+    Import(Here<import::Args>),
     Nodes(nodes::Args),
-    Completion(completion::Args),
-    Openapi(openapi::Args),
-    Version(version::Args),
+    Completion(Here<completion::Args>),
+    Openapi(Here<openapi::Args>),
+    Version(Here<version::Args>),
     #[command(hide = true)]
     CrashNode(crash_node::Args),
 }
@@ -123,7 +124,16 @@ fn main() -> ExitCode {
 /// Runs a command. `before` is what was said before its name.
 fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> anyhow::Result<End> {
     // These tell of all that is wrong with the configuration, together.
-    if !matches!(command, Command::Serve(_) | Command::Config(_) | Command::Doctor(_)) {
+    let reads_all = matches!(
+        command,
+        Command::Serve(_)
+            | Command::Config(_)
+            | Command::Doctor(_)
+            | Command::Migrate(_)
+            | Command::Export(_)
+            | Command::Import(_)
+    );
+    if !reads_all {
         settings::refuse_unknown_variables()?;
     }
     match command {
@@ -135,7 +145,7 @@ fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> a
             "`--url`, `--key`, `--namespace` and `--timeout` are for commands that talk to a server, and this one does not",
         )),
         command => {
-            if before.is_quiet() {
+            if before.is_quiet() || is_quiet(&command) {
                 terminal::be_quiet();
             }
             run_here(command, before.is_json(), colour)
@@ -143,16 +153,37 @@ fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> a
     }
 }
 
+/// Whether `--quiet` stands after the name of a command that talks to no server.
+fn is_quiet(command: &Command) -> bool {
+    match command {
+        Command::Demo(it) => it.quiet,
+        Command::Dev(it) => it.quiet,
+        Command::Serve(it) => it.quiet,
+        Command::Config(it) => it.quiet,
+        Command::Bench(it) => it.quiet,
+        Command::Sim(it) => it.quiet,
+        Command::Migrate(it) => it.quiet,
+        Command::Export(it) => it.quiet,
+        Command::Import(it) => it.quiet,
+        Command::Completion(it) => it.quiet,
+        Command::Openapi(it) => it.quiet,
+        Command::Version(it) => it.quiet,
+        Command::CrashNode(_) | Command::Remote(_) | Command::Worker(_) | Command::Doctor(_) | Command::Nodes(_) => {
+            false
+        }
+    }
+}
+
 /// Runs a command that talks to no server. `json` was said before its name.
 fn run_here(mut command: Command, json: bool, colour: terminal::Colour) -> anyhow::Result<End> {
     match &mut command {
-        Command::Dev(args) => args.json |= json,
-        Command::Bench(args) => args.json |= json,
-        Command::Sim(args) => args.json |= json,
-        Command::Migrate(args) => args.json |= json,
-        Command::Export(args) => args.json |= json,
-        Command::Import(args) => args.json |= json,
-        Command::Version(args) => args.json |= json,
+        Command::Dev(it) => it.args.json |= json,
+        Command::Bench(it) => it.args.json |= json,
+        Command::Sim(it) => it.args.json |= json,
+        Command::Migrate(it) => it.args.json |= json,
+        Command::Export(it) => it.args.json |= json,
+        Command::Import(it) => it.args.json |= json,
+        Command::Version(it) => it.args.json |= json,
         // `config` is given it below; what `openapi` writes is JSON already.
         Command::Config(_) | Command::Openapi(_) => {}
         _ if json => {
@@ -161,18 +192,18 @@ fn run_here(mut command: Command, json: bool, colour: terminal::Colour) -> anyho
         _ => {}
     }
     match command {
-        Command::Demo(args) => demo::run(args, colour),
-        Command::Dev(args) => dev::run(args, colour),
-        Command::Serve(args) => serve::run(*args, colour),
-        Command::Config(args) => config::run(*args, json, colour),
-        Command::Bench(args) => bench::run(args, colour),
-        Command::Sim(args) => sim::run(args, colour),
-        Command::Migrate(args) => migrate::run(args),
-        Command::Export(args) => export::run(args, colour),
-        Command::Import(args) => import::run(args, colour),
-        Command::Completion(args) => completion::run(args, Weft::command()),
-        Command::Openapi(args) => openapi::run(args),
-        Command::Version(args) => version::run(args),
+        Command::Demo(it) => demo::run(it.args, colour),
+        Command::Dev(it) => dev::run(it.args, colour),
+        Command::Serve(it) => serve::run(it.args, colour),
+        Command::Config(it) => config::run(it.args, json, colour),
+        Command::Bench(it) => bench::run(it.args, colour),
+        Command::Sim(it) => sim::run(it.args, colour),
+        Command::Migrate(it) => migrate::run(it.args),
+        Command::Export(it) => export::run(it.args, colour),
+        Command::Import(it) => import::run(it.args, colour),
+        Command::Completion(it) => completion::run(it.args, Weft::command()),
+        Command::Openapi(it) => openapi::run(it.args),
+        Command::Version(it) => version::run(it.args),
         Command::CrashNode(args) => crash_node::run(args),
         Command::Remote(_) | Command::Worker(_) | Command::Doctor(_) | Command::Nodes(_) => {
             Err(anyhow::anyhow!("this command talks to a server"))

@@ -1,4 +1,5 @@
-//! A node while it runs: its listeners, the signals that stop it, and stopping in order. The same for `serve` and `dev`.
+//! A node while it runs: its listeners, what stops it, be it a signal or an operator, and stopping in order. The same for
+//! `serve` and `dev`.
 
 pub mod build;
 mod stop;
@@ -23,8 +24,16 @@ impl Node {
         let Node { app, listener, metrics } = self;
         // Until the very end: a stop is worth watching.
         let metrics = metrics.map(|metrics| tokio::spawn(metrics.run(std::future::pending())));
-        let told = stop.clone();
-        let stopped = listener.run(async move { told.begun().await }).await;
+        let engine = app.engine().clone();
+        let told = async move {
+            tokio::select! {
+                () = stop.begun() => {}
+                wish = engine.drain_wanted() => {
+                    tracing::info!(by = &*wish.by, reason = &*wish.reason, "stopping; an operator drains this node");
+                }
+            }
+        };
+        let stopped = listener.run(told).await;
         app.engine().shutdown().await;
         if let Some(metrics) = metrics {
             metrics.abort();

@@ -1,9 +1,11 @@
-//! `weft nodes`: who serves a store.
+//! `weft nodes`: who serves a store, and asking one of them to stop.
+
+mod drain;
 
 use crate::End;
 use crate::fault::{Code, Fault};
 use crate::registry::{self, Seen, State};
-use crate::remote;
+use crate::remote::{self, Form, With};
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, Table, readable_time};
 use anyhow::Result;
@@ -13,15 +15,23 @@ use weft_sdk::op;
 use weft_store::Store;
 use weft_store_sqlite::OpenError;
 
-/// List the nodes that serve a store
+/// List the nodes that serve a store; `drain` lets one stop
 #[derive(clap::Args)]
-#[command(before_help = "example: weft nodes", after_help = AFTER)]
+#[command(before_help = "example: weft nodes", after_help = AFTER, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+
     #[command(flatten)]
     store: StoreArg,
 
     #[command(flatten)]
     options: remote::Options,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Drain(With<drain::Args>),
 }
 
 #[derive(Serialize)]
@@ -44,19 +54,35 @@ const AFTER: &str =
     "With --url, or WEFT_URL and no --store, it asks a server: a file can be read only while nobody serves it.";
 
 pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
+    if let Some(Command::Drain(with)) = args.command {
+        return with.run_anywhere(before, colour, drain::run);
+    }
     let options = args.options.or(before);
+    let form = options.output()?;
     let (place, nodes, exclusive) = match options.asks_server(args.store.is_named())? {
         true => (options.find_url(), store::runtime()?.block_on(asked(&options))?, false),
         false => {
-            let address = args.store.address()?;
+            let address = args.store.current()?;
             let (nodes, exclusive) = store::runtime()?.block_on(found(&address))?;
             (address.to_string(), nodes, exclusive)
         }
     };
-    if options.is_json() {
-        let nodes = nodes.into_iter().map(Shown::from).collect();
-        terminal::put(&serde_json::to_string(&List { nodes })?)?;
-        return Ok(End::Done);
+    match form {
+        Form::People => {}
+        Form::Json => {
+            let nodes = nodes.into_iter().map(Shown::from).collect();
+            terminal::put(&serde_json::to_string(&List { nodes })?)?;
+            return Ok(End::Done);
+        }
+        Form::Jsonl => {
+            let mut lines = nodes.into_iter().map(|node| serde_json::to_string(&Shown::from(node)));
+            lines.try_for_each(|line| terminal::put(&line?))?;
+            return Ok(End::Done);
+        }
+        Form::Ids => {
+            nodes.iter().try_for_each(|node| terminal::put(&node.id))?;
+            return Ok(End::Done);
+        }
     }
     if nodes.is_empty() {
         let why = match exclusive {

@@ -20,10 +20,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
-use tracing::Level;
+use tracing::{Level, Span};
 use tracing_opentelemetry::{OpenTelemetryLayer, OpenTelemetrySpanExt};
 use tracing_subscriber::filter::{Filtered, Targets};
 use tracing_subscriber::{Layer as _, Registry};
+use weft_api::trace;
 use weft_config::{Settings, keys};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,15 +69,23 @@ pub fn start(settings: &Settings) -> Result<(Option<Layer>, Guard)> {
         .with_sampler(sampler)
         .with_resource(resource)
         .build();
-    weft_server::trace::continue_traces(|span, traceparent| {
-        let carrier = HashMap::from([("traceparent".to_string(), traceparent.to_string())]);
-        // Without the layer there is no trace to be part of.
-        let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
-    });
+    trace::propagate(trace::Propagation { adopt, context });
     let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("weft")).with_location(false);
     let own = ["weft", "weft_server", "weft_dispatch", "weft_engine", "weft_sdk"];
     let own: Targets = own.into_iter().map(|target| (target, Level::DEBUG)).collect();
     Ok((Some(layer.with_filter(own)), Guard(Some(provider))))
+}
+
+/// Without the layer there is no trace to be part of.
+fn adopt(span: &Span, traceparent: &str) {
+    let carrier = HashMap::from([(trace::TRACEPARENT.to_string(), traceparent.to_string())]);
+    let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
+}
+
+fn context(span: &Span) -> Option<String> {
+    let mut carrier = HashMap::new();
+    TraceContextPropagator::new().inject_context(&span.context(), &mut carrier);
+    carrier.remove(trace::TRACEPARENT)
 }
 
 /// Sends one request at a time on a connection of its own. It is called by the thread that gathers spans, which runs no
@@ -150,4 +159,62 @@ async fn send(trust: &weft_tls::Trust, request: Request<Bytes>) -> Result<Respon
     let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
     connection.abort();
     Ok(Response::from_parts(parts, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::TcpListener;
+    use tracing_subscriber::layer::SubscriberExt;
+    use weft_config::Sources;
+
+    /// A collector that takes one request, and its address.
+    fn collector() -> (String, std::thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let taking = std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            let mut length = 0;
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            body
+        });
+        (address, taking)
+    }
+
+    #[test]
+    fn ops_11_a_trace_goes_on_from_one_process_to_the_next() {
+        let (address, taking) = collector();
+        let flags = vec![("otel-endpoint".to_string(), address), ("otel-sample".to_string(), "1".to_string())];
+        let settings = Settings::load(Sources { flags, ..Sources::default() }).unwrap();
+        let (layer, guard) = start(&settings).unwrap();
+        let trace_id = "0af7651916cd43dd8448eb211c80319c";
+        let trace_bytes: u128 = u128::from_str_radix(trace_id, 16).unwrap();
+        let given = format!("00-{trace_id}-b7ad6b7169203331-01");
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            assert_eq!(trace::current(), None, "nothing goes on yet");
+            let span = tracing::info_span!(target: "weft_server", "request");
+            trace::adopt(&span, &given);
+            let handed_on = span.in_scope(trace::current).expect("the request is in a trace");
+            assert!(handed_on.starts_with(&format!("00-{trace_id}-")) && handed_on != given, "{handed_on}");
+            span.in_scope(|| drop(tracing::debug_span!(target: "weft_engine", "command", verb = "submit")));
+        });
+        drop(guard);
+        let sent = taking.join().unwrap();
+        let has = |bytes: &[u8]| sent.windows(bytes.len()).any(|window| window == bytes);
+        assert!(has(b"request") && has(b"command") && has(b"submit"));
+        assert!(has(&trace_bytes.to_be_bytes()));
+    }
 }

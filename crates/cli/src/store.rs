@@ -10,6 +10,7 @@ mod reason;
 pub use address::Address;
 pub use any::AnyStore;
 
+use crate::settings::{Arguments, StoreArguments};
 use anyhow::{Context, Result};
 use std::path::Path;
 use weft_store::Finding;
@@ -40,27 +41,39 @@ pub fn open_dir(dir: &Path) -> Result<AnyStore> {
     Ok(AnyStore::Sqlite(Box::new(sqlite::SqliteStore::open(sqlite::Options::new(dir.join(FILE)))?)))
 }
 
-/// The store that a command is about.
+/// The store that a command is about: what `weft serve` would open with the same file, environment and flags.
 #[derive(clap::Args)]
 pub struct StoreArg {
-    /// Address of the store: `sqlite://PATH`, `postgres://HOST/DATABASE`, `valkey://HOST` or `valkey-cluster://HOST,HOST`
-    /// [env: WEFT_STORE] [default: sqlite:weft-data/weft.db]
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    #[command(flatten)]
+    arguments: StoreArguments,
 }
 
-/// The store if none is named.
-const DEFAULT: &str = "sqlite:weft-data/weft.db";
-
 impl StoreArg {
+    /// The store with all that is set about it.
     pub fn address(&self) -> Result<Address> {
-        let named = self.store.clone().or_else(|| crate::remote::variable("WEFT_STORE"));
-        Address::parse(named.as_deref().unwrap_or(DEFAULT))
+        Address::configured(&self.arguments.0.load()?)
     }
 
-    /// Whether it is named on the command line.
+    /// The same for a command that opens it: one that is to be up to date already is refused if it is not.
+    pub fn current(&self) -> Result<Address> {
+        let settings = self.arguments.0.load()?;
+        let address = Address::configured(&settings)?;
+        address.refuse_due(&settings)?;
+        Ok(address)
+    }
+
+    /// The store as the flag names it, whatever else is configured; none if it is not named.
+    pub fn named(&self) -> Option<Result<Address>> {
+        self.arguments.0.flag("store").map(Address::parse)
+    }
+
+    /// Whether the command line says anything about a store.
     pub fn is_named(&self) -> bool {
-        self.store.is_some()
+        self.arguments.0.is_given()
+    }
+
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments.0
     }
 }
 

@@ -52,7 +52,8 @@ impl Colour {
 
 /// Progress is drawn only where somebody watches.
 pub fn draws_progress() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    let hidden = HIDDEN.load(Ordering::Relaxed) || QUIET.load(Ordering::Relaxed);
+    !hidden && io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Nobody wants to hear what `say` says.
@@ -61,6 +62,14 @@ static QUIET: AtomicBool = AtomicBool::new(false);
 /// From here on only errors are told.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
+}
+
+/// Nobody wants to see bars.
+static HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// From here on no bar is drawn; what is said is said.
+pub fn hide_bars() {
+    HIDDEN.store(true, Ordering::Relaxed);
 }
 
 /// Talks to the person: one line to stderr.
@@ -189,9 +198,12 @@ pub fn letters(text: &str) -> usize {
         .sum()
 }
 
-/// The progress of one run after the other, as a bar that goes away when it is done.
+/// The progress of one run after the other, as a bar that goes away when it is done. Nothing is drawn before they have
+/// taken a while.
 pub struct Bars {
     multi: MultiProgress,
+    begun: Instant,
+    drawn: AtomicBool,
     current: Mutex<Option<ProgressBar>>,
     bar_style: ProgressStyle,
     spinner_style: ProgressStyle,
@@ -200,7 +212,9 @@ pub struct Bars {
 impl Bars {
     pub fn new(colour: Colour) -> Self {
         Self {
-            multi: MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)),
+            multi: MultiProgress::with_draw_target(ProgressDrawTarget::hidden()),
+            begun: Instant::now(),
+            drawn: AtomicBool::new(false),
             current: Mutex::new(None),
             bar_style: Self::bar_style(colour),
             spinner_style: Self::style("{msg:28} …"),
@@ -219,6 +233,12 @@ impl Bars {
         Self::style(template).progress_chars("█▓░").with_key("rate", rate)
     }
 
+    fn draw_if_late(&self) {
+        if self.begun.elapsed() >= BAR_AFTER && !self.drawn.swap(true, Ordering::Relaxed) {
+            self.multi.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
+    }
+
     fn current(&self) -> std::sync::MutexGuard<'_, Option<ProgressBar>> {
         self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -231,12 +251,23 @@ pub struct Progress {
 }
 
 /// Work that takes no longer is not worth a bar.
-const BAR_AFTER: Duration = Duration::from_secs(1);
+pub const BAR_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
     pub fn new(colour: Colour, what: &str, total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         Self { bar: bar.with_style(Bars::bar_style(colour)).with_message(what.to_owned()), begun: Instant::now() }
+    }
+
+    /// Of work whose end nobody knows.
+    pub fn counting(colour: Colour, what: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let style = match colour.err.0 {
+            true => Bars::style("{human_pos:.cyan} {msg}  {rate:>11}  {elapsed}"),
+            false => Bars::style("{human_pos} {msg}  {rate:>11}  {elapsed}"),
+        };
+        let bar = bar.with_style(style.with_key("rate", rate)).with_message(what.to_owned());
+        Self { bar, begun: Instant::now() }
     }
 
     pub fn advance(&self) {
@@ -248,6 +279,11 @@ impl Progress {
         if self.bar.is_hidden() && draws_progress() && self.begun.elapsed() >= BAR_AFTER {
             self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         }
+    }
+
+    /// So many are done in all.
+    pub fn reach(&self, done: u64) {
+        self.advance_by(done.saturating_sub(self.bar.position()));
     }
 
     pub fn end(&self) {
@@ -269,6 +305,7 @@ fn rate(state: &ProgressState, to: &mut dyn fmt::Write) {
 
 impl Watch for Bars {
     fn begin(&self, what: &str, total: u64) {
+        self.draw_if_late();
         let bar = match total {
             0 => ProgressBar::new_spinner().with_style(self.spinner_style.clone()),
             _ => ProgressBar::new(total).with_style(self.bar_style.clone()),
@@ -280,6 +317,7 @@ impl Watch for Bars {
     }
 
     fn advance(&self, by: u64) {
+        self.draw_if_late();
         if let Some(bar) = &*self.current() {
             bar.inc(by);
         }

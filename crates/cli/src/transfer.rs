@@ -1,7 +1,7 @@
 //! What `weft export` and `weft import` share: the progress of a move, and the table at its end.
 
 use crate::store::Address;
-use crate::terminal::{self, Paint, Table, draws_progress, readable_time};
+use crate::terminal::{self, BAR_AFTER, Paint, Table, draws_progress, readable_time};
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -10,19 +10,17 @@ use std::time::{Duration, Instant};
 use weft_bench::page::readable;
 use weft_store::transfer::{Step, Summary};
 
-/// A bar for each step of a move; drawn only where somebody watches.
+/// A bar for each step of a move; drawn only where somebody watches, and not before it has taken a while.
 pub struct Moving {
     bar: ProgressBar,
+    begun: Instant,
     step: Option<Step>,
 }
 
 impl Moving {
     pub fn new() -> Self {
-        let target = match draws_progress() {
-            true => ProgressDrawTarget::stderr_with_hz(10),
-            false => ProgressDrawTarget::hidden(),
-        };
-        Self { bar: ProgressBar::with_draw_target(None, target), step: None }
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar, begun: Instant::now(), step: None }
     }
 
     pub fn tell(&mut self, step: Step, done: u64, total: Option<u64>) {
@@ -40,6 +38,9 @@ impl Moving {
             self.bar.set_length(total);
         }
         self.bar.set_position(done);
+        if self.bar.is_hidden() && draws_progress() && self.begun.elapsed() >= BAR_AFTER {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+        }
     }
 }
 

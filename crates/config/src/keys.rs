@@ -91,8 +91,11 @@ table! {
             .derived("5s", "5s")
             .help("How long connecting to a server may take");
         STORE_CALL_TIMEOUT: Option<Duration> = duration("store.call_timeout", ms(100), times(MINUTE, 10))
-            .derived("30s on PostgreSQL, 5s on Valkey", "10s")
+            .derived("10s", "10s")
             .help("How long a call of a server may take; a commit that takes longer has an unknown outcome");
+        STORE_POOL: Option<u32> = count("store.pool", 2, 1000)
+            .derived("20", "20")
+            .help("Connections to PostgreSQL that calls take in turn, a fifth of them for reads; a few more are kept beside them");
         STORE_MIGRATE: Option<Migrate> = word("store.migrate", Migrate::WORDS)
             .flag("--migrate")
             .derived("`auto` on SQLite, else `check`", "check")
@@ -188,6 +191,9 @@ table! {
         ENGINE_QUEUE: usize = count("engine.queue", 16, 1 << 20)
             .default("8192")
             .help("Calls that may wait for a partition before callers are told `busy`");
+        ENGINE_BATCH: usize = count("engine.batch", 1, 1 << 16)
+            .default("1024")
+            .help("Calls that share a commit of a partition at most");
         ENGINE_CACHE: usize = size("engine.cache", MIB, TIB)
             .flag("--cache")
             .default("256MiB")
@@ -195,6 +201,9 @@ table! {
         ENGINE_RECHECK: Duration = duration("engine.recheck", SECOND, MINUTE)
             .default("5s")
             .help("How long a lost wake-up can delay a waiting claim");
+        ENGINE_CLOCK_SKEW_MAX: Duration = duration("engine.clock_skew_max", ms(10), times(MINUTE, 60))
+            .default("2s")
+            .help("How far this machine's clock may be from the store's; beyond it the node is not ready");
     }
 
     "Scanners" {
@@ -207,6 +216,9 @@ table! {
         EXECUTION_RETENTION: Duration = duration("execution.retention", Duration::ZERO, ms(limits::RETENTION_MS_MAX))
             .default("24h")
             .help("How long a finished execution is kept if its submission does not say");
+        EXECUTION_LEASE: Duration = duration("execution.lease", ms(limits::LEASE_MS_MIN), ms(limits::LEASE_MS_MAX))
+            .default("30s")
+            .help("How long a worker has its work if its claim does not say");
         EXECUTION_IDEMPOTENCY_TTL: Duration =
             duration("execution.idempotency_ttl", ms(limits::IDEMPOTENCY_TTL_MS_MIN), ms(limits::IDEMPOTENCY_TTL_MS_MAX))
                 .default("24h")
@@ -254,6 +266,15 @@ table! {
         OTEL_SERVICE: String = text("otel.service", limits::NAME_MAX)
             .default("weft")
             .help("Name of the service in traces");
+    }
+
+    "Audit log" {
+        AUDIT_RETENTION: Duration = duration("audit.retention", ms(limits::DAY_MS), ms(limits::HORIZON_MS))
+            .default("365d")
+            .help("How long entries of the audit log are kept; counts for those that are written from then on");
+        AUDIT_FILE: Option<PathBuf> = path("audit.file")
+            .derived("none", "audit.jsonl")
+            .help("Copies the audit log of this node to this file, a line of JSON each; opened again at SIGHUP");
     }
 }
 

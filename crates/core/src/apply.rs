@@ -1,5 +1,6 @@
 //! The one way in: a call, checked in order (scope, shape, kept reply), then given to the rule it names.
 
+use crate::answer;
 use crate::audit;
 use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
@@ -9,7 +10,7 @@ use crate::execution::*;
 use crate::id::PartitionId;
 use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
 use crate::limits::Limits;
-use crate::node::heartbeat;
+use crate::node::{drain_node, drains_key, heartbeat};
 use crate::record::dedup::{Body, What};
 use crate::record::{BulkJob, Dedup, Key, Record};
 use crate::reply::{Children, Reply};
@@ -65,6 +66,8 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         // The engine enters a worker process that only claims, and notes that it was seen.
         Command::RegisterWorker(_) | Command::BeatWorker(_) => scopes.need(work.with(Scopes::ENGINE), "work"),
         Command::DrainWorker(_) | Command::UndrainWorker(_) => scopes.need(work.with(operate), "operate"),
+        // Only what the caller did itself is found again.
+        Command::KeepAnswer(_) => scopes.need(work.with(operate), "work"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
@@ -78,7 +81,8 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::DiscardParked(_)
         | Command::MarkWorkerDead(_)
         | Command::StartBulk(_)
-        | Command::StopBulk(_) => scopes.need(operate, "operate"),
+        | Command::StopBulk(_)
+        | Command::DrainNode(_) => scopes.need(operate, "operate"),
         Command::CreateKey(_) | Command::ChangeKey(_) | Command::RotateKey(_) | Command::RevokeKey(_) => {
             scopes.need(Scopes::ADMIN, "admin")
         }
@@ -123,6 +127,8 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         Command::Reschedule(cmd) => reschedule::validate(cmd, now),
         Command::ChangePriority(cmd) => change_priority::validate(cmd),
         Command::SetTags(cmd) => set_tags::validate(cmd),
+        Command::Release(cmd) => release::validate(cmd),
+        Command::Purge(cmd) => purge::validate(cmd),
         Command::Revoke(cmd) => revoke::validate(cmd),
         Command::Hold(cmd) => hold::validate(cmd),
         Command::ForceComplete(cmd) => force_complete::validate(cmd, limits),
@@ -139,9 +145,8 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         Command::CreateKey(cmd) => create_key::validate(cmd, now),
         Command::ChangeKey(cmd) => change_key::validate(cmd, now),
         Command::RotateKey(cmd) => rotate_key::validate(cmd),
-        Command::Release(_)
-        | Command::Purge(_)
-        | Command::Expire(_)
+        Command::DrainNode(cmd) => drain_node::validate(cmd),
+        Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
@@ -154,7 +159,8 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         | Command::ReportBulk(_)
         | Command::RevokeKey(_)
         | Command::TouchKey(_)
-        | Command::NoteRefusal(_) => Ok(()),
+        | Command::NoteRefusal(_)
+        | Command::KeepAnswer(_) => Ok(()),
     }
 }
 
@@ -224,6 +230,8 @@ fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::RevokeKey(cmd) => revoke_key::revoke_key(tx, cmd),
         Command::TouchKey(cmd) => touch_key::touch_key(tx, cmd),
         Command::NoteRefusal(cmd) => audit::note_refusal(tx, cmd),
+        Command::KeepAnswer(cmd) => answer::keep(tx, call, cmd),
+        Command::DrainNode(cmd) => drain_node::drain_node(tx, who, cmd),
     }
 }
 
@@ -247,13 +255,16 @@ fn expect_revision(tx: &mut Tx<'_>, call: &Call) -> Result<(), Stop> {
 
 /// The partition in which a reply is kept; `None` for commands that keep none: the engine's own, claims, whose repeats the
 /// leases themselves answer, those that record steps, which answer a repeat themselves and would be kept twice, and
-/// those about worker processes, of which a repeat changes nothing.
+/// those about worker processes, of which a repeat changes nothing. What is answered to these two is kept by
+/// `KeepAnswer`. One that leaves is told of it in its own commit, because its record may be gone before that.
 fn place(command: &Command) -> Option<PartitionId> {
     Some(match command {
         Command::RetryParked(cmd) => cmd.partition,
         Command::DiscardParked(cmd) => cmd.partition,
         Command::StartBulk(cmd) => cmd.id?.partition(),
         Command::StopBulk(cmd) => cmd.id.partition(),
+        Command::DeregisterWorker(cmd) => cmd.name.partition,
+        Command::DrainNode(cmd) => cmd.partition,
         Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
         Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
         Command::Claim(_)
@@ -267,7 +278,8 @@ fn place(command: &Command) -> Option<PartitionId> {
         | Command::AdvanceBulk(_)
         | Command::ReportBulk(_)
         | Command::TouchKey(_)
-        | Command::NoteRefusal(_) => return None,
+        | Command::NoteRefusal(_)
+        | Command::KeepAnswer(_) => return None,
         _ => record(command)?.partition(),
     })
 }
@@ -307,6 +319,7 @@ fn record(command: &Command) -> Option<Key> {
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
         | Command::NoteRefusal(_)
+        | Command::KeepAnswer(_)
         | Command::RetryParked(_)
         | Command::DiscardParked(_)
         | Command::RegisterWorker(_)
@@ -320,12 +333,13 @@ fn record(command: &Command) -> Option<Key> {
         | Command::StopBulk(_)
         | Command::ShareBulk(_)
         | Command::AdvanceBulk(_)
-        | Command::ReportBulk(_) => return None,
+        | Command::ReportBulk(_)
+        | Command::DrainNode(_) => return None,
     };
     Some(Key::Execution(id))
 }
 
-/// What an operator acts upon: the record of the command, or the dead letter it names.
+/// What an operator acts upon: the record of the command, the dead letter it names, or the register it changes.
 pub(crate) fn target(command: &Command) -> Option<Key> {
     match command {
         Command::RetryParked(cmd) => Some(Key::DeadLetter(cmd.partition, cmd.letter)),
@@ -333,6 +347,7 @@ pub(crate) fn target(command: &Command) -> Option<Key> {
         Command::DrainWorker(cmd) => Some(cmd.name.key()),
         Command::UndrainWorker(cmd) => Some(cmd.name.key()),
         Command::MarkWorkerDead(cmd) => Some(cmd.name.key()),
+        Command::DrainNode(cmd) => Some(drains_key(cmd.partition)),
         Command::StartBulk(cmd) => cmd.id.map(BulkJob::key_of),
         Command::StopBulk(cmd) => Some(BulkJob::key_of(cmd.id)),
         other => record(other),
@@ -426,7 +441,9 @@ mod tests {
         let mut world = World::new();
         let id = world.submit(|_| {});
         let held = fence(&world.claim(id));
-        let tags = |fence| Command::SetTags(SetTags { id, fence, set: Default::default(), remove: Vec::new() });
+        let tags = |fence| {
+            Command::SetTags(SetTags { id, fence, set: Default::default(), remove: Vec::new(), reason: "".into() })
+        };
         let cancelling = |fence| Command::Cancel(Cancel { fence, ..cancel(id) });
         let (submit, work, operate) = (Scopes::SUBMIT, Scopes::WORK, Scopes::OPERATE);
         let cases = [

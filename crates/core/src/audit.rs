@@ -10,6 +10,7 @@ use crate::command::{Call, Command, NoteRefusal, Origin, Scopes};
 use crate::error::Rejection;
 use crate::id::PartitionId;
 use crate::limits::AUDIT_TEXT_MAX;
+use crate::node::drains;
 use crate::record::audit::{Act, Audit, DONE, End};
 use crate::record::register::{self, Subject};
 use crate::record::{Key, Record, Register};
@@ -34,6 +35,7 @@ pub fn is_audited(call: &Call) -> bool {
         | Command::MarkWorkerDead(_)
         | Command::StartBulk(_)
         | Command::StopBulk(_)
+        | Command::DrainNode(_)
         | Command::CreateKey(_)
         | Command::ChangeKey(_)
         | Command::RotateKey(_)
@@ -68,7 +70,8 @@ pub fn is_audited(call: &Call) -> bool {
         | Command::AdvanceBulk(_)
         | Command::ReportBulk(_)
         | Command::TouchKey(_)
-        | Command::NoteRefusal(_) => false,
+        | Command::NoteRefusal(_)
+        | Command::KeepAnswer(_) => false,
     }
 }
 
@@ -99,12 +102,16 @@ pub(crate) fn done(tx: &mut Tx<'_>, call: &Call, before: Before, reply: &Reply) 
     }
     let after = describe(tx, before.target, &call.command)?;
     let change = if before.state == after { after } else { format!("{} → {after}", before.state) };
+    let change = match reason(&call.command).filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!("{change}: {reason}"),
+        None => change,
+    };
     let act = act(tx, call, before.target, &change, DONE);
     append(tx, before.target.partition(), act)
 }
 
 /// Adds the entry of a call that was refused; nothing if it is not audited. A caller who may not operate at all gets none
-/// here, because anybody could fill the log: such refusals are told by `NoteRefusal`, a few of them.
+/// here, because anybody could fill the log: such refusals are told by `NoteRefusal`, many in one.
 pub fn refused(tx: &mut Tx<'_>, call: &Call, rejection: &Rejection) -> Result<(), Stop> {
     let Some(target) = crate::apply::target(&call.command).filter(|_| is_audited(call)) else { return Ok(()) };
     // Damage is an event of its own, not an answer to an act.
@@ -127,7 +134,11 @@ pub(crate) fn note_refusal(tx: &mut Tx<'_>, cmd: &NoteRefusal) -> Result<Reply, 
         request: cut(&origin.request),
         verb: cut(&cmd.verb),
         target: cut(&cmd.target),
-        change: "".into(),
+        change: match (cmd.times, cmd.other_targets) {
+            (0 | 1, _) => "".into(),
+            (times, false) => format!("{times} times").into(),
+            (times, true) => format!("{times} times, of several targets").into(),
+        },
         result: cut(&cmd.code),
     };
     append(tx, cmd.partition, act)?;
@@ -151,12 +162,35 @@ fn act(tx: &Tx<'_>, call: &Call, target: Key, change: &str, result: &str) -> Act
     }
 }
 
+/// Why it was done, as far as the caller said so.
+fn reason(command: &Command) -> Option<&Text> {
+    Some(match command {
+        Command::Cancel(cmd) => &cmd.reason,
+        Command::Reschedule(cmd) => &cmd.reason,
+        Command::ChangePriority(cmd) => &cmd.reason,
+        Command::SetTags(cmd) => &cmd.reason,
+        Command::Revoke(cmd) => &cmd.reason,
+        Command::Hold(cmd) => &cmd.reason,
+        Command::Release(cmd) => &cmd.reason,
+        Command::ForceComplete(cmd) => &cmd.reason,
+        Command::ForceFail(cmd) => &cmd.reason,
+        Command::Purge(cmd) => &cmd.reason,
+        Command::Replay(cmd) => &cmd.reason,
+        Command::DrainWorker(cmd) => &cmd.reason,
+        Command::MarkWorkerDead(cmd) => &cmd.reason,
+        Command::DrainNode(cmd) => &cmd.reason,
+        Command::StartBulk(cmd) => cmd.verb.reason(),
+        _ => return None,
+    })
+}
+
 /// The id or name by which people know the record.
 fn name(target: Key, command: &Command) -> String {
     match command {
         Command::DrainWorker(cmd) => return cmd.name.instance.to_string(),
         Command::UndrainWorker(cmd) => return cmd.name.instance.to_string(),
         Command::MarkWorkerDead(cmd) => return cmd.name.instance.to_string(),
+        Command::DrainNode(cmd) => return format!("n_{}", cmd.node),
         _ => {}
     }
     match target {
@@ -170,6 +204,10 @@ fn name(target: Key, command: &Command) -> String {
 
 /// How a record stands, in a few words that say nothing of what it carries.
 fn describe(tx: &mut Tx<'_>, target: Key, command: &Command) -> Result<String, Stop> {
+    if let Command::DrainNode(cmd) = command {
+        let wanted = drains(tx, cmd.partition)?.contains_key(&cmd.node);
+        return Ok(if wanted { "draining" } else { "serving" }.into());
+    }
     Ok(match tx.get(target, PartMask::NONE)? {
         None => "absent".into(),
         Some(Record::Execution(execution)) => match command {
@@ -190,13 +228,13 @@ fn append(tx: &mut Tx<'_>, partition: PartitionId, act: Act) -> Result<(), Stop>
     let end = match tx.get(end_key(partition), PartMask::NONE)? {
         Some(Record::Register(register)) => match register.body {
             register::Body::AuditEnd(end) => end,
-            register::Body::KeyNames(_) => {
+            register::Body::KeyNames(_) | register::Body::NodeDrains(_) => {
                 return Err(Rejection::internal("K2 the end of the log is a register").into());
             }
         },
         _ => End::default(),
     };
-    let entry = Audit::after(&end, partition, act);
+    let entry = Audit::after(&end, partition, act, tx.limits().audit_kept_ms);
     let end = register::Body::AuditEnd(entry.end());
     tx.insert(Record::Audit(Box::new(entry)));
     tx.put(Record::Register(Box::new(Register { partition, body: end })));

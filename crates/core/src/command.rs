@@ -202,6 +202,10 @@ pub enum Command {
     TouchKey(TouchKey),
     /// The engine's own: a call was refused before it became a command.
     NoteRefusal(NoteRefusal),
+    /// Keeps the answer of a call that is more than one command, or looks for it.
+    KeepAnswer(KeepAnswer),
+    /// An operator wants a node to stop.
+    DrainNode(DrainNode),
 }
 
 impl Command {
@@ -254,6 +258,8 @@ impl Command {
             Command::RevokeKey(_) => "revoke_key",
             Command::TouchKey(_) => "touch_key",
             Command::NoteRefusal(_) => "note_refusal",
+            Command::KeepAnswer(_) => "keep_answer",
+            Command::DrainNode(_) => "drain_node",
         }
     }
 }
@@ -318,8 +324,28 @@ pub struct Renew {
     pub lease_ms: Option<u64>,
     pub percent: Option<u8>,
     pub message: Option<Text>,
-    pub checkpoint: Option<Bytes>,
+    pub checkpoint: Option<Payload>,
     pub steps: Vec<Step>,
+}
+
+/// Bytes and what they are, as a caller gave them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Payload {
+    pub bytes: Bytes,
+    pub content_type: Option<Text>,
+}
+
+impl Payload {
+    /// The size of what was given.
+    pub fn len_of(given: &Option<Payload>) -> usize {
+        given.as_ref().map_or(0, |payload| payload.bytes.len())
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for Payload {
+    fn from(bytes: T) -> Self {
+        Self { bytes: bytes.into(), content_type: None }
+    }
 }
 
 /// A result of a part of the work, to be recorded under a name. The first of a name stays.
@@ -343,7 +369,7 @@ pub struct Progress {
     pub fence: Option<Fence>,
     pub percent: Option<u8>,
     pub message: Option<Text>,
-    pub checkpoint: Option<Bytes>,
+    pub checkpoint: Option<Payload>,
     pub renew_ms: Option<u64>,
 }
 
@@ -362,7 +388,7 @@ pub struct Fail {
     pub fence: Option<Fence>,
     pub category: Text,
     pub message: Text,
-    pub detail: Option<Bytes>,
+    pub detail: Option<Payload>,
     pub retry: RetryWish,
     pub steps: Vec<Step>,
     /// For the jitter of the backoff; drawn outside the core.
@@ -383,7 +409,7 @@ pub struct Delay {
     pub id: ExecutionId,
     pub fence: Option<Fence>,
     pub until: When,
-    pub checkpoint: Option<Bytes>,
+    pub checkpoint: Option<Payload>,
     pub steps: Vec<Step>,
 }
 
@@ -395,7 +421,7 @@ pub struct WaitChildren {
     pub children: Option<Vec<ExecutionId>>,
     pub rule: ChildrenRule,
     pub timeout_ms: Option<u64>,
-    pub checkpoint: Option<Bytes>,
+    pub checkpoint: Option<Payload>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -425,12 +451,14 @@ pub enum CancelMode {
 pub struct Reschedule {
     pub id: ExecutionId,
     pub start: When,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangePriority {
     pub id: ExecutionId,
     pub priority: u32,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -440,6 +468,7 @@ pub struct SetTags {
     pub fence: Option<Fence>,
     pub set: BTreeMap<Text, Text>,
     pub remove: Vec<Text>,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -460,6 +489,7 @@ pub struct Hold {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Release {
     pub id: ExecutionId,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -480,6 +510,7 @@ pub struct ForceFail {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Purge {
     pub id: ExecutionId,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -561,6 +592,14 @@ pub struct Heartbeat {
     pub claimed: Vec<u16>,
     /// (generation, seq) of each partition, as far as it has seen them.
     pub seen: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrainNode {
+    /// Where its record is.
+    pub partition: crate::id::PartitionId,
+    pub node: uuid::Uuid,
+    pub reason: Text,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -756,7 +795,8 @@ pub struct ChangeKey {
     pub namespaces: Option<Reach>,
     pub read_only: Option<bool>,
     pub rate_class: Option<RateClass>,
-    pub expires_at: Option<Time>,
+    /// A time, or none from now on.
+    pub expires_at: Option<Option<Time>>,
 }
 
 impl ChangeKey {
@@ -785,6 +825,18 @@ pub struct TouchKey {
     pub id: KeyId,
 }
 
+/// The answer of a call under its request id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeepAnswer {
+    pub partition: crate::id::PartitionId,
+    /// The word for what was called.
+    pub verb: Text,
+    /// Of all that the caller gave.
+    pub fingerprint: [u8; 32],
+    /// None only looks.
+    pub answer: Option<Bytes>,
+}
+
 /// Who was refused what.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NoteRefusal {
@@ -794,6 +846,11 @@ pub struct NoteRefusal {
     pub namespace: Text,
     pub origin: Option<Arc<Origin>>,
     pub verb: Text,
+    /// Of the first, if there were several.
     pub target: Text,
     pub code: Text,
+    /// How often it happened since the last entry, from the same place to the same end.
+    pub times: u64,
+    /// Not all of them were about that target.
+    pub other_targets: bool,
 }

@@ -211,7 +211,7 @@ mod tests {
         let held =
             ["runnable", "unowned", "blocked_by_operator", "paused_by_operator", "none", "pending_first", "none"];
         assert_eq!(words(&world, id), held);
-        world.at(1_000).run(Command::Release(crate::command::Release { id })).unwrap();
+        world.at(1_000).run(Command::Release(crate::command::Release { id, reason: "".into() })).unwrap();
         let ready = ["runnable", "unowned", "eligible_now", "waiting_for_worker", "none", "pending_first", "none"];
         assert_eq!(words(&world, id), ready);
         world.claim(id);

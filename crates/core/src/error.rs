@@ -63,6 +63,8 @@ pub enum Rejection {
     StepNotFound,
     DeadLetterNotFound,
     BulkNotFound,
+    /// Of the nodes that live.
+    NodeNotFound,
     KeyNotFound,
     NameTaken,
     ExecutionTerminal {
@@ -172,7 +174,11 @@ impl Rejection {
             Self::StaleLease { .. } => "stale_lease",
             Self::ExecutionNotActive { .. } => "execution_not_active",
             Self::ExecutionNotFound => "execution_not_found",
-            Self::AttemptNotFound | Self::StepNotFound | Self::DeadLetterNotFound | Self::BulkNotFound => "not_found",
+            Self::AttemptNotFound
+            | Self::StepNotFound
+            | Self::DeadLetterNotFound
+            | Self::BulkNotFound
+            | Self::NodeNotFound => "not_found",
             Self::KeyNotFound => "key_not_found",
             Self::NameTaken => "name_taken",
             Self::ExecutionTerminal { .. } => "execution_terminal",
@@ -221,6 +227,7 @@ impl Rejection {
             | Self::DeadLetterNotFound
             | Self::WorkerNotFound
             | Self::BulkNotFound
+            | Self::NodeNotFound
             | Self::KeyNotFound
             | Self::NameTaken
             | Self::ExecutionTerminal { .. }
@@ -278,6 +285,7 @@ impl fmt::Display for Rejection {
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
             Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
             Self::BulkNotFound => write!(f, "there is no such bulk job in this namespace"),
+            Self::NodeNotFound => write!(f, "no live node has this id or name"),
             Self::KeyNotFound => write!(f, "there is no such key"),
             Self::NameTaken => write!(f, "another key has this name; choose another"),
             Self::ExecutionTerminal { outcome, reason, .. } => {

@@ -66,7 +66,9 @@ pub enum Fact {
     Held {
         reason: Text,
     },
-    Released,
+    Released {
+        reason: Text,
+    },
     HoldPlaced {
         hold: Text,
     },
@@ -80,12 +82,16 @@ pub enum Fact {
     PriorityChanged {
         old: u32,
         new: u32,
+        reason: Text,
     },
     Rescheduled {
         old: Time,
         new: Time,
+        reason: Text,
     },
-    TagsChanged,
+    TagsChanged {
+        reason: Text,
+    },
     Replayed {
         replays: u32,
         reason: Text,
@@ -101,7 +107,10 @@ pub enum Fact {
         duration_ms: u64,
         from_state: PublicState,
     },
-    Purged,
+    /// Without a reason if its time was over.
+    Purged {
+        reason: Text,
+    },
     ScannerParked {
         scanner: Text,
         timer: Timer,
@@ -157,16 +166,16 @@ impl Fact {
             Fact::LeaseLost { .. } => "execution.lease_lost",
             Fact::Revoked { .. } => "execution.revoked",
             Fact::Held { .. } => "execution.held",
-            Fact::Released => "execution.released",
+            Fact::Released { .. } => "execution.released",
             Fact::HoldPlaced { .. } => "execution.hold_placed",
             Fact::HoldLifted { .. } => "execution.hold_lifted",
             Fact::CancelRequested { .. } => "execution.cancel_requested",
             Fact::PriorityChanged { .. } => "execution.priority_changed",
             Fact::Rescheduled { .. } => "execution.rescheduled",
-            Fact::TagsChanged => "execution.tags_changed",
+            Fact::TagsChanged { .. } => "execution.tags_changed",
             Fact::Replayed { .. } => "execution.replayed",
             Fact::Finished { .. } => "execution.finished",
-            Fact::Purged => "execution.purged",
+            Fact::Purged { .. } => "execution.purged",
             Fact::ScannerParked { .. } => "scanner.parked",
             Fact::StoreDataLost { .. } => "store.data_lost",
             Fact::WorkerRegistered { .. } => "worker.registered",

@@ -4,6 +4,7 @@
 //! same command and the same `now` always give the same result. Stores keep what this crate produces and know none of
 //! its rules; the engine brings records and commands together.
 
+mod answer;
 pub mod apply;
 pub mod audit;
 pub mod bulk;

@@ -115,6 +115,8 @@ pub const NODE_KEEP_MS: u64 = DAY_MS;
 pub const WORKER_TTL_MS_MIN: u64 = 5_000;
 pub const WORKER_TTL_MS_MAX: u64 = 600_000;
 pub const WORKER_TTL_MS_DEFAULT: u64 = 60_000;
+/// Notices that are kept in memory for one worker process.
+pub const NOTICES_KEPT: usize = 1_000;
 /// How long the record of one that is dead or drained stays.
 pub const WORKER_KEEP_MS: u64 = 3_600_000;
 /// How often the leases of one that drains are looked at.
@@ -167,6 +169,8 @@ pub struct Limits {
     pub checkpoint_max: usize,
     pub step_max: usize,
     pub request_ttl_ms: u64,
+    /// How long entries of the audit log are kept.
+    pub audit_kept_ms: u64,
 }
 
 impl Default for Limits {
@@ -177,6 +181,7 @@ impl Default for Limits {
             checkpoint_max: CHECKPOINT_MAX,
             step_max: STEP_MAX,
             request_ttl_ms: REQUEST_TTL_MS,
+            audit_kept_ms: AUDIT_KEPT_MS,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
+use crate::command::Payload;
 use crate::id::{BulkId, ExecutionId, LeaseId};
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::record::register::Drain;
 use crate::record::{ApiKey, Step};
 use crate::text::Text;
 use crate::time::Time;
@@ -65,8 +67,8 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, a heartbeat, what a bulk job and its
-    /// shares tell each other: done.
+    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, what a bulk job and its shares tell
+    /// each other: done.
     Noted,
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
@@ -78,6 +80,12 @@ pub enum Reply {
     /// A first key was to be made, and there are keys.
     KeysExist,
     KeyRevoked,
+    /// What was answered before, as bytes.
+    Answer(Option<Bytes>),
+    /// The registry has the node, and whether it is wanted to stop.
+    Node {
+        drain: Option<Drain>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +111,8 @@ pub struct Claimed {
     pub input: Option<Bytes>,
     pub content_type: Option<Text>,
     pub lease: LeaseId,
+    /// That of the partition, which only the engine knows: it fills this in.
+    pub generation: u64,
     pub epoch: u64,
     pub lease_ms: u64,
     pub expires_in_ms: u64,
@@ -169,7 +179,7 @@ pub struct ChildrenOutcome {
 pub struct ChildOutcome {
     pub id: ExecutionId,
     pub outcome: Option<Outcome>,
-    pub result: Option<Bytes>,
+    pub result: Option<Payload>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +189,7 @@ pub struct Renewed {
     pub cancel: Option<CancelNotice>,
     /// What became of the steps that came with the call, in their order.
     pub steps: Vec<RecordedStep>,
-    /// The process that holds the lease and its session, if it registered.
+    /// The process that holds the lease and its session, 0 if it took it without one.
     pub holder: Option<(Text, u64)>,
 }
 

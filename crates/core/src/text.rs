@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// Shared text; clones are cheap, because records are cloned whenever a command touches them.
 pub type Text = Arc<str>;
 
+/// The lane of whoever names none.
+pub const LANE_DEFAULT: &str = "default";
+
 /// Namespace or lane: `[A-Za-z0-9][A-Za-z0-9._:/@-]*`, at most `NAME_MAX` bytes.
 pub fn check_name(field: &'static str, text: &str) -> Result<(), Rejection> {
     let mut bytes = text.bytes();

@@ -11,6 +11,7 @@ use crate::id::{CommitId, ExecutionId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
+use crate::record::register::Subject;
 use crate::record::{Attempt, Execution, Key, Record, node, worker};
 use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
@@ -167,6 +168,10 @@ impl Overlay {
                 && (slot.seen.is_none() || record.body.left)
             {
                 // Who comes or goes changes the share of all others.
+                lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
+            }
+            if matches!(key, Key::Register(_, Subject::NodeDrains)) {
+                // Whoever is wanted to stop hears it at once.
                 lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
             if key.kind() == Kind::Worker && stands_otherwise(&slot) {

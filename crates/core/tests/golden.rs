@@ -5,7 +5,7 @@ mod kit;
 use kit::World;
 use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
 use weft_core::BulkId;
-use weft_core::command::{Command, StartBulk, When};
+use weft_core::command::{Command, DrainNode, StartBulk, When};
 use weft_core::filter::Filter;
 use weft_core::record::bulk_job::Verb;
 use weft_core::record::execution::PublicState;
@@ -46,6 +46,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let [rotated, told, ended, named] = [ops, entry, end, names].map(|key| world.record(key).expect("it is there"));
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
     let (bulk, started) = bulk_job();
+    let (drains, wanted) = node_drains();
     vec![
         ("bulk", bulk, started),
         ("active", key, active),
@@ -58,6 +59,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("audit", entry, told),
         ("audit_end", end, ended),
         ("key_names", names, named),
+        ("node_drains", drains, wanted),
     ]
 }
 
@@ -73,6 +75,16 @@ fn bulk_job() -> (Key, Record) {
     world.run(Command::StartBulk(Box::new(start))).expect("it starts");
     let key = BulkJob::key_of(id);
     (key, world.record(key).expect("the bulk job"))
+}
+
+/// Made in a world of its own, like the bulk job.
+fn node_drains() -> (Key, Record) {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    let drain = DrainNode { partition: kit::PARTITION, node: uuid::Uuid::from_u128(7), reason: "new kernel".into() };
+    world.run(Command::DrainNode(drain)).expect("it is noted");
+    let key = Key::Register(kit::PARTITION, Subject::NodeDrains);
+    (key, world.record(key).expect("the register"))
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -63,7 +63,7 @@ fn a_broken_hold_shows() {
         world.submit(|cmd| cmd.parent = Some((id, held)));
         world.run(hold(id)).expect("held");
         world.run(Command::WaitChildren(wait(id, held, None))).expect("waiting");
-        world.run(Command::Release(Release { id })).expect("released");
+        world.run(Command::Release(Release { id, reason: "".into() })).expect("released");
         world.execution(id).public_state()
     });
 }

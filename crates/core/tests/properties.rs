@@ -158,7 +158,9 @@ impl Run {
         let fence = self.fence(id, step);
         let value = step.value;
         let ms = u64::from(value) * 40;
-        let checkpoint = (value & 1 > 0).then(|| Bytes::copy_from_slice(&[value]));
+        let content_type = (value & 2 > 0).then(|| "image/png".into());
+        let result = (value & 1 > 0).then(|| Bytes::copy_from_slice(&[value]));
+        let checkpoint = result.clone().map(|bytes| Payload { bytes, content_type });
         let steps = (0..value % 4).map(|n| kit::calls::step(&format!("s{}", (value / 16 + n) % 6), &[value])).collect();
         match step.what {
             8..=15 => Command::Claim(Claim {
@@ -182,7 +184,7 @@ impl Run {
                 checkpoint,
                 renew_ms: None,
             }),
-            18..=19 => Command::Complete(Complete { id, fence, result: checkpoint, content_type: None, steps }),
+            18..=19 => Command::Complete(Complete { id, fence, result, content_type: None, steps }),
             20..=21 => Command::Fail(Fail {
                 id,
                 fence,
@@ -219,21 +221,20 @@ impl Run {
                 mode: CancelMode::Immediate,
                 cascade: true,
             }),
-            29 => Command::Reschedule(Reschedule { id, start: When::InMs(ms) }),
-            30 => Command::ChangePriority(ChangePriority { id, priority: u32::from(value % 4) }),
+            29 => Command::Reschedule(Reschedule { id, start: When::InMs(ms), reason: "".into() }),
+            30 => Command::ChangePriority(ChangePriority { id, priority: u32::from(value % 4), reason: "".into() }),
             31 => Command::SetTags(SetTags {
                 id,
                 fence: None,
                 set: [("t".into(), format!("{}", value % 3).into())].into(),
                 remove: Vec::new(),
+                reason: "".into(),
             }),
             32 => Command::Revoke(Revoke { id, expected_epoch: None, reason: "r".into(), hold: value & 1 > 0 }),
             33..=34 => Command::Hold(Hold { id, reason: "r".into(), revoke: value & 1 > 0 }),
-            35..=36 => Command::Release(Release { id }),
-            37 => {
-                Command::ForceComplete(ForceComplete { id, result: checkpoint, content_type: None, reason: "r".into() })
-            }
-            38 if value.is_multiple_of(4) => Command::Purge(Purge { id }),
+            35..=36 => Command::Release(Release { id, reason: "".into() }),
+            37 => Command::ForceComplete(ForceComplete { id, result, content_type: None, reason: "r".into() }),
+            38 if value.is_multiple_of(4) => Command::Purge(Purge { id, reason: "".into() }),
             38 => Command::ForceFail(ForceFail { id, message: "m".into(), reason: "r".into() }),
             _ => Command::Replay(Replay {
                 id,

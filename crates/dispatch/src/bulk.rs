@@ -1,7 +1,7 @@
 //! Bulk jobs: the filter and the arguments of a verb from the wire to the engine, and how far a job is.
 
 use crate::execution::mode;
-use crate::read::filter_of;
+use crate::read::{filter_of, key_text};
 use crate::rejection::problem;
 use crate::steer::{deadline, start, steps};
 use crate::{Acting, Answer, request_id, text, view};
@@ -13,7 +13,7 @@ use weft_core::error::Rejection;
 use weft_core::filter::Filter;
 use weft_core::record::bulk_job::Verb;
 use weft_core::{BulkId, Time};
-use weft_engine::{BulkRequest, BulkState, BulkView};
+use weft_engine::{BulkRequest, BulkState, BulkView, Client};
 
 impl Acting<'_> {
     pub async fn start_bulk(&self, args: Args<[String; 0], NoQuery, wire::StartBulk>) -> Result<Answer, Problem> {
@@ -31,14 +31,30 @@ impl Acting<'_> {
     }
 
     pub async fn bulk(&self, args: Args<[String; 1], NoQuery, NoBody>) -> Result<Answer, Problem> {
-        let view = self.client()?.bulk(bulk_id(&args.path[0])?).await.map_err(problem)?;
+        let (id, client) = self.one_job(&args.path[0]).await?;
+        let view = client.bulk(id).await.map_err(problem)?;
         Ok(Reply::GetBulk(job(view)).into())
     }
 
     pub async fn stop_bulk(&self, args: Args<[String; 1], NoQuery, wire::StopBulk>) -> Result<Answer, Problem> {
         let request_id = request_id(&args, args.body.request_id.as_ref())?;
-        let stopped = self.client()?.stop_bulk(bulk_id(&args.path[0])?, request_id).await.map_err(problem)?;
+        let (id, client) = self.one_job(&args.path[0]).await?;
+        let stopped = client.stop_bulk(id, request_id).await.map_err(problem)?;
         Ok(Answer { replayed: stopped.repeated, ..Reply::StopBulk(job(stopped.value)).into() })
+    }
+
+    /// The job that a call names, and a client in its namespace. One that the caller may not see is unknown.
+    async fn one_job(&self, id: &str) -> Result<(BulkId, Client), Problem> {
+        let id = bulk_id(id)?;
+        let namespace = match self.caller.chosen()? {
+            Some(namespace) => namespace.clone(),
+            None => {
+                let found = self.engine.namespace_of_bulk(id).await.map_err(problem)?;
+                let unknown = || problem(Rejection::BulkNotFound);
+                found.filter(|namespace| self.caller.reach.holds(namespace)).ok_or_else(unknown)?
+            }
+        };
+        Ok((id, self.engine.client_as(self.caller.principal(namespace))))
     }
 }
 
@@ -52,6 +68,7 @@ fn filter(filter: wire::Filter) -> Result<Filter, Problem> {
         lane: filter.lane,
         kind: filter.kind,
         tag: filter.tag,
+        concurrency_key: filter.concurrency_key,
         parent: filter.parent,
         worker: filter.worker,
         created_from: filter.created_from,
@@ -91,7 +108,7 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
             let args: x::HoldRequest = body.args()?;
             Verb::Hold { reason: text(args.reason), revoke: args.revoke }
         }
-        wire::Verb::Release => body.args::<x::Release>().map(|_| Verb::Release)?,
+        wire::Verb::Release => Verb::Release { reason: text(body.args::<x::Release>()?.reason) },
         wire::Verb::Revoke => {
             let args: x::Revoke = body.args()?;
             Verb::Revoke { reason: text(args.reason), hold: args.hold }
@@ -104,15 +121,20 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
             let args: x::ForceFail = body.args()?;
             Verb::ForceFail { message: text(args.message), reason: text(args.reason) }
         }
-        // It takes nothing, like the release of a hold.
-        wire::Verb::Purge => body.args::<x::Release>().map(|_| Verb::Purge)?,
-        wire::Verb::Priority => Verb::Priority { priority: body.args::<x::Priority>()?.priority },
+        wire::Verb::Purge => Verb::Purge { reason: text(body.args::<x::Purge>()?.reason) },
+        wire::Verb::Priority => {
+            let args: x::Priority = body.args()?;
+            Verb::Priority { priority: args.priority, reason: text(args.reason) }
+        }
         wire::Verb::Tag => {
             let args: x::TagChange = body.args()?;
             let set = args.set.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-            Verb::Tag { set, remove: args.remove.into_iter().map(text).collect() }
+            Verb::Tag { set, remove: args.remove.into_iter().map(text).collect(), reason: text(args.reason) }
         }
-        wire::Verb::Reschedule => Verb::Reschedule { start: start(&body.args::<x::Reschedule>()?)? },
+        wire::Verb::Reschedule => {
+            let args: x::Reschedule = body.args()?;
+            Verb::Reschedule { start: start(&args)?, reason: text(args.reason) }
+        }
     })
 }
 
@@ -151,6 +173,7 @@ fn filter_view(filter: Filter) -> wire::Filter {
         lane: filter.lane.map(|lane| lane.to_string()),
         kind: filter.kind.map(|kind| kind.to_string()),
         tag: filter.tag.map(|(key, value)| format!("{key}={value}")),
+        concurrency_key: filter.concurrency_key.as_deref().map(key_text),
         parent: filter.parent.map(|parent| parent.to_string()),
         worker: filter.worker.map(|worker| worker.to_string()),
         created_from: moment(filter.created_from),
@@ -190,7 +213,7 @@ mod tests {
             ("cancel", json!({ "request_id": "r" }), "args.request_id"),
             ("force_complete", json!({ "result": { "json": 1 } }), "args.result"),
             ("cancel", json!({ "grace_ms": 3 }), "grace_ms"),
-            ("purge", json!({ "reason": "old" }), "args.reason"),
+            ("purge", json!({ "reson": "old" }), "args.reson"),
         ] {
             let refused = read(verb, args).expect_err("it is refused");
             assert_eq!(refused.fields["field"], field);

@@ -9,7 +9,7 @@ use weft_api::{Code, Problem};
 pub struct Bound([u8; 8]);
 
 impl Bound {
-    pub fn new(operation: &str, namespace: &str, filters: &impl Serialize) -> Self {
+    pub fn new(operation: &str, namespace: &str, filters: &(impl Serialize + ?Sized)) -> Self {
         let mut hash = Sha256::new();
         for part in [operation.as_bytes(), namespace.as_bytes()] {
             hash.update((part.len() as u64).to_be_bytes());

@@ -4,7 +4,7 @@ use crate::rejection::problem;
 use crate::submit::submission;
 use crate::view;
 use crate::work::{join, split};
-use crate::{Acting, Answer, check_batch, execution_id, no_batch_id};
+use crate::{Acting, Answer, execution_id, no_batch_id, sent};
 use weft_api::execution as wire;
 use weft_api::operation::NoQuery;
 use weft_api::{Args, Batch, Item, Problem, Reply, Results};
@@ -27,25 +27,28 @@ impl Acting<'_> {
 
     pub async fn submit_many(&self, args: Args<[String; 0], NoQuery, wire::SubmitBatch>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch(args.body.items.len())?;
+        let items = sent(args.body.items, args.unreadable)?;
         if args.body.atomic {
-            return self.submit_together(args.body.items).await;
+            return self.submit_together(items).await;
         }
         let client = self.client()?;
         let (defaults, trace) = (self.engine.policy(), self.around.trace.as_deref());
-        let (good, refused) = split(args.body.items.into_iter().map(|item| submission(item, defaults, trace)));
+        let (good, refused) = split(items.map(|item| submission(item?, defaults, trace)));
         let answers = client.submit_batch(good).await.into_iter();
         Ok(Reply::SubmitExecutions(join(refused, answers.map(|answer| answer.map(|it| submitted(it.value))))).into())
     }
 
     /// All of them or none: the first that is refused refuses the call.
-    async fn submit_together(&self, items: Vec<wire::Submit>) -> Result<Answer, Problem> {
+    async fn submit_together(
+        &self,
+        items: impl Iterator<Item = Result<wire::Submit, Problem>>,
+    ) -> Result<Answer, Problem> {
         let client = self.client()?;
         let (defaults, trace) = (self.engine.policy(), self.around.trace.as_deref());
-        let items = items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| submission(item, defaults, trace).map_err(|problem| problem.field("item", index)));
+        let items = items.enumerate().map(|(index, item)| {
+            let item = item.and_then(|item| submission(item, defaults, trace));
+            item.map_err(|problem| problem.field("item", index))
+        });
         let items = items.collect::<Result<Vec<_>, Problem>>()?;
         let all = client.submit_atomic(items, None).await.map_err(problem)?;
         let results = all.value.into_iter().map(|one| Item::Ok(submitted(one))).collect();
@@ -57,9 +60,10 @@ impl Acting<'_> {
         args: Args<[String; 0], NoQuery, Batch<wire::CancelItem>>,
     ) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch(args.body.items.len())?;
+        let items = sent(args.body.items, args.unreadable)?;
         let client = self.client()?;
-        let items = args.body.items.into_iter().map(|item| {
+        let items = items.map(|item| {
+            let item = item?;
             let mut cancellation = Cancellation::new(execution_id(&item.execution)?, item.reason);
             cancellation.mode = mode(item.mode, item.grace_ms)?;
             cancellation.cascade = item.cascade.unwrap_or(true);

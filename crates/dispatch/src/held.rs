@@ -5,9 +5,9 @@ use crate::rejection::problem;
 use crate::steer::answered;
 use crate::submit::submission;
 use crate::work::{
-    cancelling, check_batch_of, delayed, delaying, fenced, held, join, settled, settling, split, waited, waiting,
+    cancelling, delayed, delaying, fenced, held, join, settled, settling, split, typed, waited, waiting,
 };
-use crate::{Acting, Answer, no_batch_id, request_id, text, view};
+use crate::{Acting, Answer, no_batch_id, request_id, sent, text, view};
 use weft_api::execution as x;
 use weft_api::operation::NoQuery;
 use weft_api::work as wire;
@@ -20,9 +20,9 @@ type Plain<B> = Args<[String; 0], NoQuery, B>;
 impl Acting<'_> {
     pub async fn settle(&self, args: Plain<Batch<wire::Settle>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch_of(&args.body)?;
+        let items = sent(args.body.items, args.unreadable)?;
         let client = self.client()?;
-        let (good, refused) = split(args.body.items.into_iter().map(settling));
+        let (good, refused) = split(items.map(|item| settling(item?)));
         let answers = client.settle_batch(good).await.into_iter();
         Ok(Reply::Settle(join(refused, answers.map(|answer| answer.map(settled)))).into())
     }
@@ -37,7 +37,7 @@ impl Acting<'_> {
             request_id,
             percent: body.percent,
             message: body.message.map(text),
-            checkpoint: body.checkpoint.map(|checkpoint| checkpoint.bytes),
+            checkpoint: body.checkpoint.map(typed),
             renew_ms: body.renew_ms,
         };
         answered(client.progress(progress).await, |expires_in_ms| Reply::Progress(wire::Progressed { expires_in_ms }))
@@ -48,7 +48,7 @@ impl Acting<'_> {
         let (_, client) = self.one(&args.body.execution).await?;
         let mut item = delaying(args.body)?;
         item.request_id = request_id;
-        answered(client.delay(item).await, |until| Reply::Delay(delayed(until)))
+        answered(client.delay(item).await, |until| Reply::Delay(delayed(until, false)))
     }
 
     pub async fn wait_children(&self, args: Plain<wire::WaitChildrenItem>) -> Result<Answer, Problem> {
@@ -56,7 +56,7 @@ impl Acting<'_> {
         let (_, client) = self.one(&args.body.execution).await?;
         let mut item = waiting(args.body)?;
         item.request_id = request_id;
-        answered(client.wait_children(item).await, |children| Reply::WaitChildren(waited(children)))
+        answered(client.wait_children(item).await, |children| Reply::WaitChildren(waited(children, false)))
     }
 
     pub async fn cancel_held(&self, args: Plain<wire::CancelHeldItem>) -> Result<Answer, Problem> {
@@ -85,13 +85,13 @@ impl Acting<'_> {
     pub async fn spawn_children(&self, args: Plain<wire::SpawnChildren>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
         let body = args.body;
-        crate::check_batch(body.items.len())?;
+        let items = sent(body.items, args.unreadable)?;
         let (_, client) = self.one(&body.execution).await?;
         let (id, fence) = held(&body.execution, body.lease.as_deref(), body.epoch)?;
         let fence = fence.ok_or_else(|| problem(Rejection::FenceRequired))?;
         let (defaults, trace) = (self.engine.policy(), self.around.trace.as_deref());
-        let items = body.items.into_iter().map(|item| {
-            let mut submission = submission(item, defaults, trace)?;
+        let items = items.map(|item| {
+            let mut submission = submission(item?, defaults, trace)?;
             submission.parent = Some((id, fence));
             Ok(submission)
         });

@@ -42,7 +42,7 @@ impl Acting<'_> {
         let macs = self.macs()?;
         let body = args.body;
         let namespaces = reach(body.namespaces)?;
-        self.check_reach("create_key", "", &namespaces).await?;
+        self.check_reach("create_key", "", &namespaces)?;
         let key = KeyText::random().map_err(|_| no_entropy())?;
         let command = CreateKey {
             id: key.id.parse().map_err(|_| no_entropy())?,
@@ -94,7 +94,7 @@ impl Acting<'_> {
         let body = args.body;
         let namespaces = body.namespaces.map(reach).transpose()?;
         if let Some(namespaces) = &namespaces {
-            self.check_reach("change_key", &args.path[0], namespaces).await?;
+            self.check_reach("change_key", &args.path[0], namespaces)?;
         }
         let change = ChangeKey {
             id,
@@ -103,7 +103,10 @@ impl Acting<'_> {
             namespaces,
             read_only: body.read_only,
             rate_class: body.rate_class.map(rate_class),
-            expires_at: body.expires_at.map(time),
+            expires_at: match (body.expires_at, body.expires_in_ms) {
+                (Some(None), None) => Some(None),
+                (at, in_ms) => self.expiry(at.flatten(), in_ms)?.map(Some),
+            },
         };
         let changed = self.keeper().change_key(change, request_id, expected).await.map_err(problem)?;
         let replayed = changed.repeated;
@@ -112,7 +115,7 @@ impl Acting<'_> {
 
     /// A repeat is answered with an empty secret, like that of a creation.
     pub async fn rotate_key(&self, args: One<wire::RotateKey>) -> Result<Answer, Problem> {
-        let request_id = request_id(&args, None)?;
+        let request_id = request_id(&args, args.body.request_id.as_ref())?;
         let expected = expected(args.if_match.as_deref())?;
         let macs = self.macs()?;
         let id = self.within_reach("rotate_key", &args.path[0]).await?;
@@ -192,23 +195,22 @@ impl Acting<'_> {
             Reach::All => false,
             Reach::Some(_) => self.engine.find_key(found).await.map_err(problem)?.is_some_and(|key| !self.sees(&key)),
         };
-        if unseen { Err(self.refuse(verb, id, problem(Rejection::KeyNotFound)).await) } else { Ok(found) }
+        if unseen { Err(self.refuse(verb, id, problem(Rejection::KeyNotFound))) } else { Ok(found) }
     }
 
-    async fn check_reach(&self, verb: &str, target: &str, namespaces: &Reach) -> Result<(), Problem> {
+    fn check_reach(&self, verb: &str, target: &str, namespaces: &Reach) -> Result<(), Problem> {
         if self.caller.reach.covers(namespaces) {
             return Ok(());
         }
         let refusal = Problem::new(Code::Forbidden, "a key cannot reach further than the key that makes it")
             .field("namespaces", self.caller.reach.to_string());
-        Err(self.refuse(verb, target, refusal).await)
+        Err(self.refuse(verb, target, refusal))
     }
 
     /// Tells the audit log of a refusal that the core does not see.
-    async fn refuse(&self, verb: &str, target: &str, refusal: Problem) -> Problem {
+    fn refuse(&self, verb: &str, target: &str, refusal: Problem) -> Problem {
         let principal = self.caller.principal("".into());
-        // The answer is no, whether or not it could be written down.
-        let _ = self.engine.audit_refusal(&principal, verb, target, refusal.code.name()).await;
+        self.engine.audit_refusal(&principal, verb, target, refusal.code.name());
         refusal
     }
 
@@ -244,7 +246,8 @@ impl Acting<'_> {
     }
 }
 
-fn entry(audit: &Audit) -> wire::AuditEntry {
+/// An entry of the audit log as it is told.
+pub fn entry(audit: &Audit) -> wire::AuditEntry {
     let act = &audit.body.act;
     let some = |text: &Text| Some(text.to_string()).filter(|text| !text.is_empty());
     wire::AuditEntry {

@@ -2,6 +2,7 @@
 //! call and an engine reply becomes a wire reply. The HTTP server and embedded clients both go through it, so that what
 //! holds for one holds for the other. It checks who may call and in which namespace, and has no other rules.
 
+mod across;
 mod bulk;
 pub mod caller;
 mod cursor;
@@ -11,6 +12,7 @@ mod key;
 mod node;
 mod notice;
 mod obstacle;
+mod once;
 mod read;
 pub mod rejection;
 pub mod secret;
@@ -24,13 +26,16 @@ mod worker;
 
 pub use caller::{Caller, Reach};
 
-pub use notice::Notices;
+pub use key::entry as audit_entry;
+pub use notice::{Notices, Tiding};
 
 use crate::secret::Macs;
 use bytes::Bytes;
+use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::Notify;
+use weft_api::node::{Configuration, Setting};
 use weft_api::operation::{NoQuery, Operation};
-use weft_api::{Args, Call, Problem, Reply, op, work as work_api};
+use weft_api::{Args, Call, Problem, Reply, Unreadable, op, work as work_api};
 use weft_core::ExecutionId;
 use weft_core::limits::WORKER_MAX;
 use weft_core::text::{Text, check_token};
@@ -41,6 +46,8 @@ use weft_engine::{Client, Engine};
 pub struct Dispatch {
     engine: Engine,
     macs: Option<Macs>,
+    /// What is set, for those who may ask.
+    settings: Arc<RwLock<Vec<Setting>>>,
 }
 
 /// What a call was answered, and what its transport should add.
@@ -70,12 +77,21 @@ pub struct Around {
 
 impl Dispatch {
     pub fn new(engine: Engine) -> Self {
-        Self { engine, macs: None }
+        Self { engine, macs: None, settings: Arc::default() }
     }
 
     /// Lets it make API keys, whose MACs these make. Without them keys can be listed and revoked only.
     pub fn with_macs(self, macs: Option<Macs>) -> Self {
         Self { macs, ..self }
+    }
+
+    /// Tells it what is set from now on: what `get_config` answers. Secrets must not be in it.
+    pub fn set_settings(&self, settings: Vec<Setting>) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    fn configuration(&self) -> Configuration {
+        Configuration { items: self.settings.read().unwrap_or_else(PoisonError::into_inner).clone() }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -94,11 +110,12 @@ impl Dispatch {
         Acting { engine: &self.engine, macs: self.macs.as_ref(), caller, around }.claim(args, left).await
     }
 
-    /// What a worker process should know about leases it holds, as it happens on this node.
-    pub fn notices(&self, caller: &Caller, instance: &str) -> Result<Notices, Problem> {
+    /// What a worker process should know about leases it holds, as it happens on this node; after the number that it
+    /// heard last, if it tells.
+    pub fn notices(&self, caller: &Caller, instance: &str, last: Option<u64>) -> Result<Notices, Problem> {
         check_token("instance", instance, WORKER_MAX).map_err(rejection::problem)?;
         let namespace = caller.namespace()?.clone();
-        let notices = self.engine.client_as(caller.principal(namespace)).notices(instance);
+        let notices = self.engine.client_as(caller.principal(namespace)).notices_after(instance, last);
         Ok(Notices { engine: self.engine.clone(), notices })
     }
 
@@ -171,8 +188,10 @@ impl Dispatch {
             Call::StopBulk(args) => it.stop_bulk(*args).await,
             Call::GetVersion(_) => Ok(it.version()),
             Call::GetCapabilities(_) => Ok(it.capabilities()),
-            Call::ListNamespaces(_) => it.namespaces().await,
+            Call::ListNamespaces(args) => it.namespaces(args.query).await,
+            Call::GetConfig(_) => Ok(Reply::GetConfig(self.configuration()).into()),
             Call::ListNodes(_) => it.nodes().await,
+            Call::DrainNode(args) => it.drain_node(*args).await,
         }
     }
 }
@@ -232,13 +251,23 @@ fn no_batch_id<P, Q, B>(args: &Args<P, Q, B>) -> Result<(), Problem> {
     }
 }
 
-fn check_batch(len: usize) -> Result<(), Problem> {
+const _: () = assert!(weft_api::BATCH_ITEMS_MAX == weft_core::limits::BATCH_ITEMS_MAX);
+
+/// Items of a batch as they were sent: in order, those that could not be read with what is wrong with them. A batch of
+/// none or of too many is refused whole.
+fn sent<T>(items: Vec<T>, unreadable: Vec<Unreadable>) -> Result<impl Iterator<Item = Result<T, Problem>>, Problem> {
     let max = weft_core::limits::BATCH_ITEMS_MAX;
+    let len = items.len() + unreadable.len();
     match len {
-        0 => Err(Problem::invalid("items", "is empty; give at least one")),
-        len if len > max => Err(Problem::invalid("items", format!("has {len} entries, allowed are {max}"))),
-        _ => Ok(()),
+        0 => return Err(Problem::invalid("items", "is empty; give at least one")),
+        len if len > max => return Err(Problem::invalid("items", format!("has {len} entries, allowed are {max}"))),
+        _ => {}
     }
+    let (mut items, mut unreadable) = (items.into_iter(), unreadable.into_iter().peekable());
+    Ok((0..len).filter_map(move |index| match unreadable.next_if(|bad| bad.index == index) {
+        Some(bad) => Some(Err(bad.problem)),
+        None => items.next().map(Ok),
+    }))
 }
 
 fn text(value: String) -> Text {

@@ -1,30 +1,40 @@
-//! Questions about the deployment.
+//! Questions about the deployment, and asking a node of it to stop.
 
+use crate::across::Of;
+use crate::cursor::Bound;
+use crate::read::limit;
 use crate::rejection::problem;
-use crate::{Acting, Answer, Reach};
+use crate::{Acting, Answer, request_id};
+use std::collections::BTreeMap;
 use weft_api::node as wire;
-use weft_api::{Problem, Reply};
+use weft_api::operation::NoQuery;
+use weft_api::page::PageQuery;
+use weft_api::{Args, Page, Problem, Reply};
 use weft_core::limits;
+use weft_engine::ListFilter;
 
-/// Namespaces that are named in one answer.
-const NAMESPACES_MAX: usize = 1_000;
+/// Executions after which a page of namespaces ends.
+const COUNTED_MAX: u64 = 100_000;
 
 impl Acting<'_> {
     pub fn version(&self) -> Answer {
         let store = self.engine.describe().name.to_string();
         let version = env!("CARGO_PKG_VERSION").to_string();
         let features = ["steps", "notices", "revisions"].map(str::to_string).to_vec();
-        Reply::GetVersion(wire::Version { version, store, features }).into()
+        let mode = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let build = format!("{mode} {}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        Reply::GetVersion(wire::Version { version, build, store, features }).into()
     }
 
     pub fn capabilities(&self) -> Answer {
-        let (store, set) = (self.engine.describe(), self.engine.limits());
+        let (store, set) = (self.engine.described_now(), self.engine.limits());
         Reply::GetCapabilities(wire::Capabilities {
             durability: wire::Durability {
                 store: store.name.to_string(),
                 level: store.durability.level.name().to_string(),
-                acknowledged: store.durability.acknowledged.clone(),
-                can_lose: store.durability.can_lose.clone(),
+                acknowledged: store.durability.acknowledged,
+                can_lose: store.durability.can_lose,
+                verified: store.durability.verified,
             },
             partitions: store.partitions,
             limits: wire::Limits {
@@ -41,18 +51,29 @@ impl Acting<'_> {
         .into()
     }
 
-    /// Those of the caller that hold executions; all of them for a caller that reaches all.
-    pub async fn namespaces(&self) -> Result<Answer, Problem> {
-        let names = self.engine.namespaces(None, NAMESPACES_MAX).await.map_err(problem)?;
-        let mut names: Vec<String> =
-            names.into_iter().filter(|name| self.caller.reach.holds(name)).map(|name| name.to_string()).collect();
-        if let Reach::Some(own) = &self.caller.reach {
-            names.extend(own.iter().map(|name| name.to_string()));
+    /// Those of the caller, also without executions; of a caller that reaches all, those that hold some. A page that has
+    /// counted a lot ends early, so that no call counts everything.
+    pub async fn namespaces(&self, query: PageQuery) -> Result<Answer, Problem> {
+        let limit = limit(query.limit)?;
+        let bound = Bound::new("list_namespaces", &self.caller.reach.to_string(), &());
+        let mut after = query.cursor.map(|cursor| bound.open(&cursor)).transpose()?;
+        let (mut items, mut counted) = (Vec::new(), 0);
+        while items.len() < limit && counted < COUNTED_MAX {
+            let next = self.reachable_after(Of::Executions, after.as_deref(), 1).await?.pop();
+            let Some(name) = next else { return Ok(Reply::ListNamespaces(Page { items, next_cursor: None }).into()) };
+            let client = self.engine.client_as(self.caller.principal(name.clone()));
+            let mut states = BTreeMap::new();
+            for ((_, _, state), count) in client.count(ListFilter::default()).await.map_err(problem)? {
+                *states.entry(state.name().to_string()).or_default() += count;
+            }
+            let executions = states.values().sum();
+            counted += executions;
+            items.push(wire::Namespace { name: name.to_string(), executions, states });
+            after = Some(name.to_string());
         }
-        names.sort();
-        names.dedup();
-        let items = names.into_iter().map(|name| wire::Namespace { name }).collect();
-        Ok(Reply::ListNamespaces(wire::Namespaces { items }).into())
+        let more = !self.reachable_after(Of::Executions, after.as_deref(), 1).await?.is_empty();
+        let next_cursor = after.filter(|_| more).map(|last| bound.seal(&last));
+        Ok(Reply::ListNamespaces(Page { items, next_cursor }).into())
     }
 
     pub async fn nodes(&self) -> Result<Answer, Problem> {
@@ -69,5 +90,14 @@ impl Acting<'_> {
             partitions: node.body.claimed.clone(),
         });
         Ok(Reply::ListNodes(wire::Nodes { items: items.collect() }).into())
+    }
+
+    /// Nodes belong to the deployment, not to a namespace.
+    pub async fn drain_node(&self, args: Args<[String; 1], NoQuery, wire::DrainNode>) -> Result<Answer, Problem> {
+        let request_id = request_id(&args, args.body.request_id.as_ref())?;
+        let client = self.engine.client_as(self.caller.principal("".into()));
+        let asked = client.drain_node(&args.path[0], args.body.reason, request_id).await.map_err(problem)?;
+        let reply = wire::DrainingNode { node: format!("n_{}", asked.value), draining: true };
+        Ok(Answer { replayed: asked.repeated, ..Reply::DrainNode(reply).into() })
     }
 }

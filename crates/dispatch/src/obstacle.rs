@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use weft_core::Time;
 use weft_core::text::Text;
-use weft_engine::{NoWorker, Obstacle};
+use weft_engine::{NoWorker, Obstacle, Retry};
 
 /// For people, for programs, and what ends it.
 pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static str>) {
@@ -38,11 +38,24 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             json!({ "waiting": waiting, "needed": needed, "timeout_at": timeout_at.map(Time::ms) }),
             Some("children, time"),
         ),
-        Obstacle::NotBefore { until, why, last } => (
-            format!("it waits {} more ({})", span(until.since(now)), why.name().replace('_', " ")),
-            json!({ "until": until.ms(), "why": why.name(), "last": last.map(|cause| cause.name()) }),
-            Some("time, reschedule"),
-        ),
+        Obstacle::NotBefore { until, why, last, retry, workers } => {
+            let left = span(until.since(now));
+            let text = match retry {
+                Some(retry) => retrying(retry, &left),
+                None => format!("it waits {left} more ({})", why.name().replace('_', " ")),
+            };
+            let failure = retry.as_ref().and_then(|retry| retry.failure.as_ref());
+            let detail = json!({
+                "until": until.ms(),
+                "why": why.name(),
+                "last": last.map(|cause| cause.name()),
+                "retry": retry.as_ref().map(|retry| retry.number),
+                "retries_max": retry.as_ref().map(|retry| retry.max),
+                "failure": failure.map(|(category, message)| json!({ "category": **category, "message": **message })),
+                "workers": workers,
+            });
+            (text, detail, Some("time, reschedule"))
+        }
         Obstacle::DeadlineDue { at } => (
             "its deadline has passed; it expires at once".to_string(),
             json!({ "at": at.ms() }),
@@ -70,6 +83,16 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
     }
 }
 
+/// `retry 2 of 5 in 41s; last failure: smtp "421 try later"`
+fn retrying(retry: &Retry, left: &str) -> String {
+    let text = format!("retry {} of {} in {left}", retry.number, retry.max);
+    match &retry.failure {
+        Some((category, message)) if message.is_empty() => format!("{text}; last failure: {category}"),
+        Some((category, message)) => format!("{text}; last failure: {category} \"{message}\""),
+        None => text,
+    }
+}
+
 fn no_worker(which: &NoWorker) -> (String, Value, Option<&'static str>) {
     let clears = Some("worker");
     match which {
@@ -77,6 +100,10 @@ fn no_worker(which: &NoWorker) -> (String, Value, Option<&'static str>) {
         NoWorker::NoneForKind => {
             ("no worker of its lane handles its kind".to_string(), json!({ "which": "none_for_kind" }), clears)
         }
+        NoWorker::AllDraining => {
+            ("the worker takes no more work: it drains".to_string(), json!({ "which": "all_draining" }), clears)
+        }
+        NoWorker::AllDead => ("the worker is dead".to_string(), json!({ "which": "all_dead" }), clears),
         NoWorker::MissingCapabilities { nearest, missing } => (
             format!("no worker offers what it needs; `{nearest}` lacks `{}`", missing.join("`, `")),
             json!({ "which": "missing_capabilities", "nearest": **nearest, "missing": missing.iter().map(|token| &**token).collect::<Vec<_>>() }),

@@ -1,10 +1,12 @@
 //! Reads of executions.
 
+use crate::across::{Asked, Of};
 use crate::cursor::Bound;
 use crate::rejection::problem;
 use crate::submit::time;
 use crate::view;
-use crate::{Acting, Answer, execution_id};
+use crate::{Acting, Answer, execution_id, text};
+use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -12,13 +14,13 @@ use weft_api::execution as wire;
 use weft_api::operation::{NoBody, NoQuery, Raw};
 use weft_api::page::PageQuery;
 use weft_api::{Args, Page, Payload, Problem, Reply};
+use weft_core::CommitId;
 use weft_core::error::Rejection;
 use weft_core::record::Attempt;
-use weft_core::text::Text;
-use weft_engine::{ExecutionView, ListFilter};
+use weft_engine::{AttemptFilter, ExecutionView, ListFilter};
 
-/// Namespaces that one call looks at.
-const NAMESPACES_MAX: usize = 1_000;
+/// Before a key that is given by its bytes.
+const BYTES: &str = "b64:";
 
 type One<Q> = Args<[String; 1], Q, NoBody>;
 type Two<Q> = Args<[String; 2], Q, NoBody>;
@@ -27,12 +29,16 @@ impl Acting<'_> {
     pub async fn get(&self, args: One<wire::GetQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let include = included(args.query.include.as_deref())?;
+        let until = until(args.query.until.as_deref())?;
         let view = match args.query.wait_ms {
-            None | Some(0) => client.get(id).await,
-            Some(wait_ms) => {
-                let until = until(args.query.until.as_deref())?;
-                client.wait(id, until, wait_ms).await
+            None if args.query.until.is_some() => {
+                return Err(Problem::invalid(
+                    "until",
+                    "is given without `wait_ms`, which says how long to wait for it",
+                ));
             }
+            None | Some(0) => client.get(id).await,
+            Some(wait_ms) => client.wait(id, until, wait_ms).await,
         }
         .map_err(problem)?;
         let mut reply = self.full(&view);
@@ -47,8 +53,8 @@ impl Acting<'_> {
             reply.result = result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref()));
         }
         if include.contains(&"attempts") {
-            let attempts = client.attempts(id).await.map_err(problem)?;
-            reply.attempt_list = Some(attempts.iter().map(view::attempt).collect());
+            let page = client.attempts(id, AttemptFilter::default()).await.map_err(problem)?;
+            reply.attempt_list = Some(page.attempts.iter().map(view::run).collect());
         }
         let revision = Some(reply.revision.clone());
         Ok(Answer { revision, ..Reply::GetExecution(reply).into() })
@@ -57,6 +63,7 @@ impl Acting<'_> {
     fn full(&self, view: &ExecutionView) -> wire::Execution {
         wire::Execution {
             failure: view.last_failure.as_ref().map(view::failure),
+            policy: Some(view::policy(&view.execution.spec.policy)),
             ..view::execution(&view.execution, view.revision, self.engine.now())
         }
     }
@@ -81,22 +88,31 @@ impl Acting<'_> {
         Ok(tagged(payload, Reply::GetResult))
     }
 
-    pub async fn attempts(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
+    pub async fn attempts(&self, args: One<wire::AttemptsQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let bound = Bound::new("list_attempts", &args.path[0], &());
         let limit = limit(args.query.limit)?;
-        let from: usize = match &args.query.cursor {
+        let include = words("include", args.query.include.as_deref(), &["result", "detail"])?;
+        let from: u32 = match &args.query.cursor {
             Some(cursor) => bound.open(cursor)?.parse().map_err(|_| problem(Rejection::InvalidCursor))?,
             None => 0,
         };
-        let attempts = client.attempts(id).await.map_err(problem)?;
-        let items: Vec<_> = attempts.iter().skip(from).take(limit).map(view::attempt).collect();
-        let end = from + items.len();
-        let next_cursor = (end < attempts.len()).then(|| bound.seal(&end.to_string()));
+        let filter = AttemptFilter { from, limit, payloads: !include.is_empty() };
+        let page = client.attempts(id, filter).await.map_err(problem)?;
+        let item = |attempt: &Attempt| {
+            let mut item = if filter.payloads { view::attempt(attempt) } else { view::run(attempt) };
+            item.result = item.result.filter(|_| include.contains(&"result"));
+            if let Some(failure) = item.failure.as_mut().filter(|_| !include.contains(&"detail")) {
+                failure.detail = None;
+            }
+            item
+        };
+        let items = page.attempts.iter().map(item).collect();
+        let next_cursor = page.next.map(|next| bound.seal(&next.to_string()));
         Ok(Reply::ListAttempts(Page { items, next_cursor }).into())
     }
 
-    async fn one_attempt(&self, args: &Two<NoQuery>) -> Result<Attempt, Problem> {
+    async fn one_attempt(&self, args: &Two<NoQuery>) -> Result<(Attempt, CommitId), Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
         let unknown = || problem(Rejection::AttemptNotFound);
         let index: u32 = args.path[1].parse().map_err(|_| unknown())?;
@@ -104,25 +120,40 @@ impl Acting<'_> {
     }
 
     pub async fn attempt(&self, args: Two<NoQuery>) -> Result<Answer, Problem> {
-        Ok(Reply::GetAttempt(view::attempt(&self.one_attempt(&args).await?)).into())
+        let (attempt, revision) = self.one_attempt(&args).await?;
+        Ok(Answer { revision: Some(revision.to_string()), ..Reply::GetAttempt(view::attempt(&attempt)).into() })
     }
 
     pub async fn attempt_result(&self, args: Two<NoQuery>) -> Result<Answer, Problem> {
-        let attempt = self.one_attempt(&args).await?;
+        let (attempt, _) = self.one_attempt(&args).await?;
         let result = attempt.result().map(|bytes| view::payload(bytes, attempt.content_type.as_ref()));
         Ok(tagged(result, Reply::GetAttemptResult))
     }
 
-    pub async fn history(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+    pub async fn history(&self, args: One<PageQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
-        let (entries, dropped) = client.history(id).await.map_err(problem)?;
-        let items = entries.into_iter().map(view::history).collect();
-        Ok(Reply::GetHistory(wire::History { items, dropped }).into())
+        let bound = Bound::new("get_history", &args.path[0], &());
+        let limit = limit(args.query.limit)?;
+        let place = match &args.query.cursor {
+            Some(cursor) => Some(bound.open(cursor)?.parse().map_err(problem)?),
+            None => None,
+        };
+        let page = client.history(id, place, limit).await.map_err(problem)?;
+        Ok(Reply::GetHistory(wire::History {
+            items: page.entries.into_iter().map(view::history).collect(),
+            dropped: page.dropped,
+            next_cursor: page.next.map(|next| bound.seal(&next.to_string())),
+        })
+        .into())
     }
 
-    pub async fn explain(&self, args: One<NoQuery>) -> Result<Answer, Problem> {
+    pub async fn explain(&self, args: One<wire::ExplainQuery>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
-        let explanation = client.explain(id).await.map_err(problem)?;
+        let explanation = match args.query.instance {
+            Some(instance) => client.explain_for(id, text(instance)).await,
+            None => client.explain(id).await,
+        };
+        let explanation = explanation.map_err(problem)?;
         Ok(Reply::ExplainExecution(view::explanation(explanation)).into())
     }
 
@@ -145,60 +176,28 @@ impl Acting<'_> {
     }
 
     pub async fn list(&self, args: Args<[String; 0], wire::ListQuery, NoBody>) -> Result<Answer, Problem> {
-        let page = self.page("list_executions", args.query).await?;
-        Ok(Reply::ListExecutions(page).into())
+        Ok(Reply::ListExecutions(self.page("list_executions", args.query).await?).into())
     }
 
     /// One page. A caller that could mean several namespaces and names none gets all of them, one after the other.
     async fn page(&self, operation: &str, mut query: wire::ListQuery) -> Result<Page<wire::Execution>, Problem> {
-        let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
-        let one = self.caller.chosen()?.cloned();
-        let bound = Bound::new(operation, one.as_deref().unwrap_or_default(), &query);
-        let opened = cursor.map(|cursor| bound.open(&cursor)).transpose()?;
-        let (mut namespaces, mut inner) = match (one, opened) {
-            (Some(one), inner) => (vec![one], inner),
-            (None, None) => (self.readable(None).await?, None),
-            (None, Some(opened)) => {
-                let invalid = || problem(Rejection::InvalidCursor);
-                let (name, inner) = opened.split_once('/').ok_or_else(invalid)?;
-                let mut rest = self.readable(Some(name)).await?;
-                if inner.is_empty() {
-                    (rest, None)
-                } else {
-                    rest.insert(0, name.into());
-                    (rest, Some(inner.to_string()))
-                }
-            }
-        };
-        let many = self.caller.chosen()?.is_none();
+        let asked = Asked { cursor: query.cursor.take(), limit: limit(query.limit.take())? };
         let now = self.engine.now();
-        let mut items = Vec::new();
-        namespaces.reverse();
-        while let Some(namespace) = namespaces.pop() {
-            let mut filter = filter_of(&query)?;
-            filter.limit = Some(limit - items.len());
-            filter.cursor = inner.take();
-            let client = self.engine.client_as(self.caller.principal(namespace.clone()));
-            let page = client.list(filter).await.map_err(problem)?;
-            let found = page.executions.iter().zip(page.revisions);
-            items.extend(found.map(|(execution, revision)| view::execution(execution, revision, now)));
-            let next = match (page.next_cursor, many) {
-                (Some(next), true) => Some(format!("{namespace}/{next}")),
-                (Some(next), false) => Some(next),
-                (None, _) if items.len() == limit && !namespaces.is_empty() => Some(format!("{namespace}/")),
-                (None, _) => None,
-            };
-            if next.is_some() {
-                return Ok(Page { items, next_cursor: next.map(|next| bound.seal(&next)) });
+        let filter = filter_of(&query)?;
+        self.across(Of::Executions, operation, &query, asked, |client, cursor, limit| {
+            let filter = ListFilter { limit: Some(limit), cursor, ..filter.clone() };
+            async move {
+                let page = client.list(filter).await.map_err(problem)?;
+                let found = page.executions.iter().zip(page.revisions).zip(&page.failures);
+                let item = |((execution, revision), failure): ((_, _), &Option<_>)| wire::Execution {
+                    failure: failure.as_ref().map(view::failure),
+                    ..view::execution(execution, revision, now)
+                };
+                let items = found.map(item).collect();
+                Ok((items, page.next_cursor))
             }
-        }
-        Ok(Page { items, next_cursor: None })
-    }
-
-    /// Namespaces after `after` that the caller may read, in order.
-    async fn readable(&self, after: Option<&str>) -> Result<Vec<Text>, Problem> {
-        let all = self.engine.namespaces(after, NAMESPACES_MAX).await.map_err(problem)?;
-        Ok(all.into_iter().filter(|name| self.caller.reach.holds(name)).collect())
+        })
+        .await
     }
 
     pub async fn count(&self, args: Args<[String; 0], wire::CountQuery, NoBody>) -> Result<Answer, Problem> {
@@ -211,6 +210,7 @@ impl Acting<'_> {
             tag: query.tag,
             parent: query.parent,
             worker: query.worker,
+            concurrency_key: query.concurrency_key,
             created_from: query.created_from,
             created_until: query.created_until,
             finished_from: query.finished_from,
@@ -218,10 +218,7 @@ impl Acting<'_> {
             updated_since: query.updated_since,
             ..wire::ListQuery::default()
         })?;
-        let namespaces = match self.caller.chosen()? {
-            Some(one) => vec![one.clone()],
-            None => self.readable(None).await?,
-        };
+        let namespaces = self.all_namespaces(Of::Executions).await?;
         let by = |name: &str| groups.contains(&name);
         let mut summed = BTreeMap::new();
         for namespace in namespaces {
@@ -231,7 +228,7 @@ impl Acting<'_> {
                     by("namespace").then(|| namespace.to_string()),
                     by("lane").then(|| lane.to_string()),
                     by("kind").then(|| kind.to_string()),
-                    by("state").then_some(state),
+                    (by("state") || by("public_state")).then_some(state),
                 );
                 *summed.entry(group).or_default() += count;
             }
@@ -269,7 +266,7 @@ fn included(include: Option<&str>) -> Result<Vec<&str>, Problem> {
 }
 
 fn grouped(group_by: Option<&str>) -> Result<Vec<&str>, Problem> {
-    words("group_by", group_by, &["lane", "kind", "state", "namespace"])
+    words("group_by", group_by, &["lane", "kind", "state", "public_state", "namespace"])
 }
 
 /// Words of a list that is joined by commas, all of them known.
@@ -306,6 +303,21 @@ pub fn limit(limit: Option<u32>) -> Result<usize, Problem> {
     Ok(limit)
 }
 
+/// A key as a parameter names it.
+pub fn key_text(key: &[u8]) -> String {
+    match std::str::from_utf8(key) {
+        Ok(text) if !text.starts_with(BYTES) => text.to_string(),
+        _ => format!("{BYTES}{}", data_encoding::BASE64.encode(key)),
+    }
+}
+
+/// A key in a parameter: its text, or its bytes after `b64:`.
+fn key_bytes(text: &str) -> Result<Bytes, Problem> {
+    let Some(encoded) = text.strip_prefix(BYTES) else { return Ok(Bytes::copy_from_slice(text.as_bytes())) };
+    let bytes = data_encoding::BASE64.decode(encoded.as_bytes());
+    bytes.map(Bytes::from).map_err(|_| Problem::invalid("concurrency_key", "is not base64 after `b64:`"))
+}
+
 pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
     let tag = match &query.tag {
         None => None,
@@ -323,6 +335,7 @@ pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
         tag,
         parent,
         worker: text(&query.worker),
+        concurrency_key: query.concurrency_key.as_deref().map(key_bytes).transpose()?,
         created_from: query.created_from.map(time),
         created_until: query.created_until.map(time),
         finished_from: query.finished_from.map(time),

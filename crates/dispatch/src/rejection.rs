@@ -43,6 +43,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::AttemptNotFound => problem.field("what", "attempt"),
         Rejection::StepNotFound => problem.field("what", "step"),
         Rejection::BulkNotFound => problem.field("what", "job"),
+        Rejection::NodeNotFound => problem.field("what", "node").hint("`weft nodes` lists those that live"),
         Rejection::WorkerDead { at, reason } => {
             problem.field("at", at.ms()).field("reason", reason.to_string()).hint(STOP)
         }

@@ -1,25 +1,42 @@
 //! What is going on in a namespace: what this node has seen of it lately, and how much of it there is.
 
+use crate::across::Of;
 use crate::rejection::problem;
-use crate::{Acting, Answer};
-use std::collections::BTreeMap;
+use crate::{Acting, Answer, Reach};
+use std::collections::{BTreeMap, BTreeSet};
 use weft_api::node as wire;
 use weft_api::{Problem, Reply};
 use weft_core::Time;
 use weft_core::record::execution::PublicState;
 use weft_core::text::Text;
 use weft_engine::telemetry::{Activity, Failure, LaneRates, Latency, Window};
+use weft_engine::worker::State;
 use weft_engine::{Depth, Depths, Manned, Running};
 
 /// Active executions that are named.
 const SLOWEST_MAX: usize = 20;
+/// Namespaces whose depths are counted for one answer.
+const NAMESPACES_MAX: usize = 64;
 
 impl Acting<'_> {
     pub async fn stats(&self) -> Result<Answer, Problem> {
-        let client = self.client()?;
         let (now, started_at) = (self.engine.now(), self.engine.started_at());
-        let depths = client.depths().await.map_err(problem)?;
-        let Activity { windows, lanes, failures } = client.activity();
+        let mut names = BTreeSet::new();
+        for of in [Of::Executions, Of::Workers] {
+            names.extend(self.namespaces_after(of, None, NAMESPACES_MAX + 1).await?);
+        }
+        let partial = names.len() > NAMESPACES_MAX;
+        let mut depths = Depths::default();
+        for namespace in names.into_iter().take(NAMESPACES_MAX) {
+            let client = self.engine.client_as(self.caller.principal(namespace));
+            join(&mut depths, &*client.depths().await.map_err(problem)?);
+        }
+        depths.running.sort_by_key(|running| running.since);
+        let within = match self.caller.chosen()? {
+            Some(one) => Reach::Some([one.clone()].into()),
+            None => self.caller.reach.clone(),
+        };
+        let Activity { windows, lanes, failures } = self.engine.activity(&within);
         let stats = wire::Stats {
             at: now.ms(),
             node: self.engine.node().to_string(),
@@ -29,9 +46,24 @@ impl Acting<'_> {
             workers: worker_counts(&depths.workers),
             slowest: depths.running.iter().take(SLOWEST_MAX).map(|one| running(one, now)).collect(),
             errors: failures.iter().map(failure).collect(),
+            partial,
         };
         Ok(Reply::GetStats(stats).into())
     }
+}
+
+/// Adds what is there in another namespace; lanes of one name are told as one.
+fn join(all: &mut Depths, more: &Depths) {
+    for (name, depth) in &more.lanes {
+        let lane = all.lanes.entry(name.clone()).or_default();
+        for (state, count) in &depth.states {
+            *lane.states.entry(*state).or_default() += count;
+        }
+        lane.oldest = [lane.oldest, depth.oldest].into_iter().flatten().min();
+        lane.capability_sets.extend(depth.capability_sets.iter().cloned());
+    }
+    all.running.extend(more.running.iter().cloned());
+    all.workers.extend(more.workers.iter().cloned());
 }
 
 /// Every lane that has work, had some in the last minute, or is asked for.
@@ -64,16 +96,19 @@ fn lane_stats(depths: &Depths, rates: &BTreeMap<Text, LaneRates>, now: Time) -> 
 }
 
 fn active(workers: &[Manned]) -> impl Iterator<Item = &Manned> {
-    workers.iter().filter(|worker| worker.state == "active")
+    workers.iter().filter(|worker| worker.state == State::Active)
 }
 
 fn worker_counts(workers: &[Manned]) -> wire::WorkerCounts {
-    let in_state = |states: &[&str]| workers.iter().filter(|worker| states.contains(&worker.state)).count() as u32;
-    wire::WorkerCounts {
-        active: in_state(&["active"]),
-        draining: in_state(&["draining", "drained"]),
-        dead: in_state(&["dead"]),
+    let mut counts = wire::WorkerCounts { active: 0, draining: 0, dead: 0 };
+    for worker in workers {
+        match worker.state {
+            State::Active => counts.active += 1,
+            State::Draining(_) | State::Drained(_) | State::Left { .. } => counts.draining += 1,
+            State::Dead { .. } => counts.dead += 1,
+        }
     }
+    counts
 }
 
 fn oldest_ms(depth: &Depth, now: Time) -> Option<u64> {

@@ -29,7 +29,7 @@ struct Steered {
 }
 
 impl Acting<'_> {
-    async fn steered<B>(&self, args: &One<B>, field: Option<&String>) -> Result<Steered, Problem> {
+    async fn steered<Q, B>(&self, args: &Args<[String; 1], Q, B>, field: Option<&String>) -> Result<Steered, Problem> {
         let request_id = request_id(args, field)?;
         let expected_revision = expected(args.if_match.as_deref())?;
         let (id, client) = self.one(&args.path[0]).await?;
@@ -71,6 +71,7 @@ impl Acting<'_> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
         let start = start(&args.body)?;
         let rescheduling = Rescheduling {
+            reason: text(args.body.reason),
             request_id: it.request_id,
             expected_revision: it.expected_revision,
             ..Rescheduling::new(it.id, start)
@@ -84,6 +85,7 @@ impl Acting<'_> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
         let new = args.body.priority;
         let prioritising = Prioritising {
+            reason: text(args.body.reason),
             request_id: it.request_id,
             expected_revision: it.expected_revision,
             ..Prioritising::new(it.id, new)
@@ -99,6 +101,7 @@ impl Acting<'_> {
         let tagging = Tagging {
             set: body.set.into_iter().map(|(key, value)| (key.into(), value.into())).collect(),
             remove: body.remove.into_iter().map(text).collect(),
+            reason: text(body.reason),
             request_id: it.request_id,
             expected_revision: it.expected_revision,
             ..Tagging::new(it.id)
@@ -119,8 +122,12 @@ impl Acting<'_> {
 
     pub async fn release(&self, args: One<wire::Release>) -> Result<Answer, Problem> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
-        let releasing =
-            Releasing { request_id: it.request_id, expected_revision: it.expected_revision, ..Releasing::new(it.id) };
+        let releasing = Releasing {
+            reason: text(args.body.reason),
+            request_id: it.request_id,
+            expected_revision: it.expected_revision,
+            ..Releasing::new(it.id)
+        };
         answered(it.client.release(releasing).await, |released| {
             let public_state = view::state(released.public_state);
             Reply::ReleaseExecution(wire::Released { changed: released.changed, public_state })
@@ -169,10 +176,14 @@ impl Acting<'_> {
         })
     }
 
-    pub async fn purge(&self, args: One<NoBody>) -> Result<Answer, Problem> {
+    pub async fn purge(&self, args: Args<[String; 1], wire::PurgeQuery, NoBody>) -> Result<Answer, Problem> {
         let it = self.steered(&args, None).await?;
-        let purging =
-            Purging { request_id: it.request_id, expected_revision: it.expected_revision, ..Purging::new(it.id) };
+        let purging = Purging {
+            reason: text(args.query.reason.unwrap_or_default()),
+            request_id: it.request_id,
+            expected_revision: it.expected_revision,
+            ..Purging::new(it.id)
+        };
         answered(it.client.purge(purging).await, |()| Reply::PurgeExecution(wire::Purging { purging: true }))
     }
 }

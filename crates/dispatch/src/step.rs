@@ -1,14 +1,15 @@
 //! Recorded steps: read by anybody who may see the execution, recorded and read by the worker that holds it.
 
 use crate::cursor::Bound;
+use crate::once::{Repeat, once};
 use crate::read::limit;
 use crate::rejection::problem;
 use crate::work::{fenced, steps};
 use crate::{Acting, Answer, view};
-use weft_api::operation::{NoBody, NoQuery};
+use weft_api::operation::{NoBody, NoQuery, Operation};
 use weft_api::page::PageQuery;
 use weft_api::work as wire;
-use weft_api::{Args, Page, Problem, Reply};
+use weft_api::{Args, Page, Problem, Reply, op};
 use weft_core::error::Rejection;
 use weft_core::limits::{LIST_LIMIT_MAX, STEPS_PER_CALL_MAX};
 use weft_core::text::check_range;
@@ -34,23 +35,24 @@ impl Acting<'_> {
 
     pub async fn step(&self, args: Args<[String; 2], NoQuery, NoBody>) -> Result<Answer, Problem> {
         let (id, client) = self.one(&args.path[0]).await?;
-        let step = client.step(id, &args.path[1]).await.map_err(problem)?;
-        Ok(Reply::GetStep(view::step(&step)).into())
+        let (step, revision) = client.step(id, &args.path[1]).await.map_err(problem)?;
+        Ok(Answer { revision: Some(revision.to_string()), ..Reply::GetStep(view::step(&step)).into() })
     }
 
     /// A repeat needs no request id: the first of a name stays, and is answered. With one it is told that it is a repeat.
     pub async fn record_steps(&self, args: Plain<wire::RecordSteps>) -> Result<Answer, Problem> {
-        let request_id = crate::request_id(&args, None)?;
+        let repeat = Repeat::of(op::RecordSteps::SPEC, &args, args.body.request_id.as_ref())?;
         let body = args.body;
         check_range("steps", body.steps.len() as u64, 1, STEPS_PER_CALL_MAX as u64).map_err(problem)?;
         let (id, client) = self.one(&body.execution).await?;
         let fence = fenced(body.lease.as_deref(), body.epoch)?;
-        let named = request_id.is_some();
-        let recording = Recording { id, fence, request_id, steps: steps(body.steps) };
-        let recorded = client.record_steps(recording).await.map_err(problem)?;
-        let replayed = named && recorded.value.iter().all(|step| step.existed);
-        let steps = recorded.value.iter().map(view::recorded).collect();
-        Ok(Answer { replayed, ..Reply::RecordSteps(wire::RecordedSteps { steps }).into() })
+        let recording = Recording { id, fence, request_id: None, steps: steps(body.steps) };
+        once(&client, repeat, async {
+            let recorded = client.record_steps(recording).await.map_err(problem)?;
+            let steps = recorded.value.iter().map(view::recorded).collect();
+            Ok(Reply::RecordSteps(wire::RecordedSteps { steps }))
+        })
+        .await
     }
 
     pub async fn read_steps(&self, args: Plain<wire::ReadSteps>) -> Result<Answer, Problem> {

@@ -1,9 +1,9 @@
 //! From the engine's views to the wire's. Every field is named here once.
 
 use std::collections::BTreeMap;
+use weft_api::Payload;
 use weft_api::execution as wire;
 use weft_api::work;
-use weft_api::{Payload, payload};
 use weft_core::derive::dimensions;
 use weft_core::record::attempt::{self, Attempt};
 use weft_core::record::execution::{self as core, Execution, Hold, State};
@@ -114,6 +114,8 @@ pub fn execution(execution: &Execution, revision: CommitId, now: Time) -> wire::
         parent: spec.parent.map(|id| id.to_string()),
         children: hot.children,
         steps: hot.steps.count(),
+        concurrency_key: spec.concurrency_key.as_ref().map(key),
+        policy: None,
         trace: spec.trace.as_ref().map(|trace| trace.to_string()),
         created_at: hot.created_at.ms(),
         first_started_at: hot.first_started_at.map(Time::ms),
@@ -127,6 +129,41 @@ pub fn execution(execution: &Execution, revision: CommitId, now: Time) -> wire::
         result: None,
         checkpoint: None,
         attempt_list: None,
+    }
+}
+
+/// A key is bytes of any kind: text where it is text.
+fn key(bytes: &bytes::Bytes) -> Payload {
+    let is_text = std::str::from_utf8(bytes).is_ok();
+    Payload::new(bytes.clone(), is_text.then(|| weft_api::payload::TEXT.to_string()))
+}
+
+pub fn policy(policy: &core::Policy) -> wire::Policy {
+    let words = |words: &[Text]| Some(words.iter().map(|word| word.to_string()).collect());
+    let retry = &policy.retry;
+    wire::Policy {
+        retry: Some(wire::Retry {
+            max_retries: Some(retry.max_retries),
+            backoff: Some(match retry.backoff {
+                core::Backoff::Fixed { delay_ms } => wire::Backoff::Fixed { delay_ms },
+                core::Backoff::Exponential { initial_ms, max_ms, multiplier_thousandths } => {
+                    let multiplier = f64::from(multiplier_thousandths) / 1_000.0;
+                    wire::Backoff::Exponential { initial_ms, max_ms, multiplier }
+                }
+            }),
+            jitter: Some(match retry.jitter {
+                core::Jitter::None => wire::Jitter::None,
+                core::Jitter::Equal => wire::Jitter::Equal,
+                core::Jitter::Full => wire::Jitter::Full,
+            }),
+            retry_on: words(&retry.retry_on),
+            never_on: words(&retry.never_on),
+        }),
+        attempt_timeout_ms: policy.attempt_timeout_ms,
+        max_reclaims: Some(policy.max_reclaims),
+        max_replays: Some(policy.max_replays),
+        retention_ms: Some(policy.retention_ms.map_or(wire::Keep::Word(wire::Forever::Forever), wire::Keep::Ms)),
+        idempotency_ttl_ms: Some(policy.idempotency_ttl_ms),
     }
 }
 
@@ -193,15 +230,25 @@ pub fn failure(failure: &attempt::Failure) -> wire::Failure {
 }
 
 pub fn checkpoint(checkpoint: &core::Checkpoint) -> wire::Checkpoint {
-    wire::Checkpoint { value: untyped(&checkpoint.bytes), attempt: checkpoint.attempt, at: checkpoint.at.ms() }
+    wire::Checkpoint {
+        value: payload(&checkpoint.bytes, checkpoint.content_type.as_ref()),
+        attempt: checkpoint.attempt,
+        at: checkpoint.at.ms(),
+    }
 }
 
-/// An attempt with the payloads that are in memory.
+/// An attempt with its payloads, which must have been read.
 pub fn attempt(attempt: &Attempt) -> wire::Attempt {
-    let mut failed = attempt.failure.as_ref().map(failure);
-    if let (Some(failure), Some(detail)) = (&mut failed, attempt.detail()) {
-        failure.detail = Some(untyped(detail));
-    }
+    let failed = attempt.failure.as_ref().map(|failed| {
+        let detail = attempt.detail().map(|bytes| payload(bytes, failed.detail.content_type()));
+        wire::Failure { detail, ..failure(failed) }
+    });
+    let result = attempt.result().map(|bytes| payload(bytes, attempt.content_type.as_ref()));
+    wire::Attempt { failure: failed, result, ..run(attempt) }
+}
+
+/// An attempt without its payloads.
+pub fn run(attempt: &Attempt) -> wire::Attempt {
     let episode = |episode: &attempt::Episode| wire::Episode {
         epoch: episode.epoch,
         lease: episode.lease.to_string(),
@@ -221,17 +268,11 @@ pub fn attempt(attempt: &Attempt) -> wire::Attempt {
         ended_at: attempt.ended_at.map(Time::ms),
         active_ms: attempt.active_ms,
         timeout_left_ms: attempt.timeout_left_ms,
-        failure: failed,
-        result: attempt.result().map(|bytes| payload(bytes, attempt.content_type.as_ref())),
+        failure: attempt.failure.as_ref().map(failure),
+        result: None,
         leases: attempt.leases.iter().map(episode).collect(),
         leases_dropped: attempt.leases_dropped,
     }
-}
-
-/// Bytes that are stored without a content type: JSON if they are, else what they are.
-pub fn untyped(bytes: &bytes::Bytes) -> Payload {
-    let json = serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok();
-    Payload::new(bytes.clone(), json.then(|| payload::JSON.to_string()))
 }
 
 pub fn history(entry: HistoryEntry) -> wire::HistoryEntry {

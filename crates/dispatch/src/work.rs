@@ -1,15 +1,16 @@
 //! What workers ask.
 
 use crate::execution::cancelled;
+use crate::notice::notices;
 use crate::rejection::problem;
 use crate::submit::when;
-use crate::{Acting, Answer, Caller, Dispatch, check_batch, execution_id, no_batch_id, request_id, text, view};
+use crate::{Acting, Answer, Caller, Dispatch, execution_id, no_batch_id, request_id, sent, text, view};
 use bytes::Bytes;
 use tokio::sync::Notify;
-use weft_api::operation::NoQuery;
+use weft_api::operation::{NoQuery, Scope};
 use weft_api::work as wire;
 use weft_api::{Args, Batch, Item, Payload, Problem, Reply, Results};
-use weft_core::command::{ChildrenRule, Fence, RetryWish, Step};
+use weft_core::command::{self, ChildrenRule, Fence, RetryWish, Step};
 use weft_core::error::Rejection;
 use weft_core::record::execution::AfterFailure;
 use weft_core::reply::{Children, Claimed, Renewed};
@@ -17,7 +18,8 @@ use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::client::Completed;
 use weft_engine::{
-    Answered, Cancellation, Claim, Completion, Delaying, Failing, LaneMode, LaneWish, Renewal, Settle, Settled, Waiting,
+    Answered, Cancellation, Claim, Client, Completion, Delaying, Failing, LaneMode, LaneWish, Renewal, Settle, Settled,
+    Waiting,
 };
 
 type Plain<B> = Args<[String; 0], NoQuery, B>;
@@ -27,7 +29,8 @@ impl Acting<'_> {
     pub async fn claim(&self, args: Plain<wire::Claim>, left: &Notify) -> Result<Answer, Problem> {
         let request_id = request_id(&args, args.body.request_id.as_ref())?;
         let client = self.client()?;
-        let body = args.body;
+        let mut body = args.body;
+        self.check_single(&client, &mut body).await?;
         let mut claim = Claim::new(body.worker, body.instance);
         claim.session = body.session;
         claim.lanes = body.lanes.into_iter().map(lane_wish).collect();
@@ -39,16 +42,27 @@ impl Acting<'_> {
         claim.capabilities = body.capabilities.into_iter().map(Text::from).collect();
         claim.max = body.max.map_or(claim.max, |max| max as usize);
         claim.wait_ms = body.wait_ms.unwrap_or(claim.wait_ms);
-        claim.lease_ms = body.lease_ms.unwrap_or(claim.lease_ms);
+        claim.lease_ms = body.lease_ms.unwrap_or_else(|| self.engine.lease_ms());
         claim.max_bytes = body.max_bytes.map_or(claim.max_bytes, |max| max as usize);
         claim.execution = body.execution.as_deref().map(execution_id).transpose()?;
         claim.request_id = request_id;
         let came_at = self.engine.now();
-        let reply = client.claim_until(claim, left).await.map_err(problem)?;
+        let single = claim.execution;
+        let reply = match (client.claim_until(claim, left).await, single) {
+            (Err(Rejection::NotClaimable { public_state }), Some(id)) => {
+                let refused = problem(Rejection::NotClaimable { public_state });
+                // Why not is what the same check says; an execution that is gone meanwhile has no reasons.
+                let reasons = client.explain(id).await.map(|told| told.reasons).unwrap_or_default();
+                let codes: Vec<&str> = reasons.iter().map(|reason| reason.code()).collect();
+                return Err(refused.field("reasons", codes));
+            }
+            (reply, _) => reply.map_err(problem)?,
+        };
         let waited_ms = reply.executions.iter().map(|claimed| claimed.at.since(came_at)).min().unwrap_or(0);
         let claimed = wire::Claimed {
             executions: reply.executions.into_iter().map(task).collect(),
-            notices: Vec::new(),
+            notices: notices(reply.told.notices, self.engine.now()),
+            missed: reply.told.missed,
             more: reply.more,
             draining: reply.draining,
             waited_ms,
@@ -56,20 +70,48 @@ impl Acting<'_> {
         Ok(Answer { replayed: reply.repeated, ..Reply::Claim(claimed).into() })
     }
 
+    /// A claim of one execution by its id takes no options that are about choosing one.
+    async fn check_single(&self, client: &Client, body: &mut wire::Claim) -> Result<(), Problem> {
+        let Some(id) = &body.execution else {
+            return match body.ignore_capabilities {
+                true => Err(Problem::invalid("ignore_capabilities", "is for a claim of one `execution`")),
+                false => Ok(()),
+            };
+        };
+        let given = [
+            ("lanes", !body.lanes.is_empty()),
+            ("lane_mode", body.lane_mode.is_some()),
+            ("max", body.max.is_some_and(|max| max != 1)),
+            ("wait_ms", body.wait_ms.is_some_and(|ms| ms > 0)),
+        ];
+        if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Problem::invalid(field, "has no effect on a claim of one `execution`; leave it out"));
+        }
+        if body.ignore_capabilities {
+            self.caller.needs(Scope::Operate)?;
+            let view = client.get(execution_id(id)?).await.map_err(problem)?;
+            body.capabilities = view.execution.spec.capabilities.tokens().map(str::to_string).collect();
+        }
+        Ok(())
+    }
+
     pub async fn renew(&self, args: Plain<Batch<wire::RenewItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch_of(&args.body)?;
+        let items = sent(args.body.items, args.unreadable)?;
         let client = self.client()?;
-        let (good, refused) = split(args.body.items.into_iter().map(renewal));
-        let answers = client.renew_batch(good).await.into_iter();
-        Ok(Reply::Renew(join(refused, answers.map(|answer| answer.map(|it| renewed(it.value))))).into())
+        let (good, refused) = split(items.map(|item| renewal(item?)));
+        let (answers, told) = client.renew_told(good).await;
+        let answers = answers.into_iter().map(|answer| answer.map(|it| renewed(it.value)));
+        let Results { results } = join(refused, answers);
+        let notices = notices(told.notices, self.engine.now());
+        Ok(Reply::Renew(wire::RenewReply { results, notices, missed: told.missed }).into())
     }
 
     pub async fn complete(&self, args: Plain<Batch<wire::CompleteItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch_of(&args.body)?;
+        let items = sent(args.body.items, args.unreadable)?;
         let client = self.client()?;
-        let (good, refused) = split(args.body.items.into_iter().map(completion));
+        let (good, refused) = split(items.map(|item| completion(item?)));
         let answers = client.complete_batch(good).await.into_iter();
         let answers = answers.map(|answer| answer.map(|it| completed(it.value, it.repeated)));
         Ok(Reply::Complete(join(refused, answers)).into())
@@ -77,11 +119,11 @@ impl Acting<'_> {
 
     pub async fn fail(&self, args: Plain<Batch<wire::FailItem>>) -> Result<Answer, Problem> {
         no_batch_id(&args)?;
-        check_batch_of(&args.body)?;
+        let items = sent(args.body.items, args.unreadable)?;
         let client = self.client()?;
-        let (good, refused) = split(args.body.items.into_iter().map(failing));
+        let (good, refused) = split(items.map(|item| failing(item?)));
         let answers = client.fail_batch(good).await.into_iter();
-        Ok(Reply::Fail(join(refused, answers.map(|answer| answer.map(|it| failed(it.value))))).into())
+        Ok(Reply::Fail(join(refused, answers.map(|answer| answer.map(|it| failed(it.value, it.repeated))))).into())
     }
 }
 
@@ -116,16 +158,17 @@ pub fn fenced(lease: Option<&str>, epoch: Option<u64>) -> Result<Option<Fence>, 
     Ok(Some(Fence { lease, epoch }))
 }
 
-pub fn check_batch_of<T>(batch: &Batch<T>) -> Result<(), Problem> {
-    check_batch(batch.items.len())
-}
-
 /// Bytes and content type, as the engine keeps them.
 pub fn parts(payload: Option<Payload>) -> (Option<Bytes>, Option<Text>) {
     match payload {
         Some(payload) => (Some(payload.bytes), payload.content_type.map(Text::from)),
         None => (None, None),
     }
+}
+
+/// A payload as the engine keeps it.
+pub fn typed(payload: Payload) -> command::Payload {
+    command::Payload { bytes: payload.bytes, content_type: payload.content_type.map(Text::from) }
 }
 
 pub fn steps(steps: Vec<wire::NewStep>) -> Vec<Step> {
@@ -151,7 +194,7 @@ fn renewal(item: wire::RenewItem) -> Result<Renewal, Problem> {
         lease_ms: item.lease_ms,
         percent: progress.percent,
         message: progress.message.map(text),
-        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+        checkpoint: item.checkpoint.map(typed),
         steps: steps(item.steps),
     })
 }
@@ -170,7 +213,7 @@ pub fn failing(item: wire::FailItem) -> Result<Failing, Problem> {
         request_id: own_id(item.request_id),
         category: item.category.map_or_else(|| "application".into(), Text::from),
         message: item.message.into(),
-        detail: item.detail.map(|detail| detail.bytes),
+        detail: item.detail.map(typed),
         retry: match item.retry {
             None | Some(wire::RetryWish::Policy) => RetryWish::Policy,
             Some(wire::RetryWish::Never) => RetryWish::Never,
@@ -188,7 +231,7 @@ pub fn delaying(item: wire::DelayItem) -> Result<Delaying, Problem> {
         fence,
         request_id: own_id(item.request_id),
         until: until.ok_or_else(|| Problem::invalid("delay_ms", "is missing; give it, or `until_at`"))?,
-        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+        checkpoint: item.checkpoint.map(typed),
         steps: steps(item.steps),
     })
 }
@@ -207,7 +250,7 @@ pub fn waiting(item: wire::WaitChildrenItem) -> Result<Waiting, Problem> {
             Some(wire::ChildrenRule::Quorum { k }) => ChildrenRule::Quorum(k),
         },
         timeout_ms: item.timeout_ms,
-        checkpoint: item.checkpoint.map(|checkpoint| checkpoint.bytes),
+        checkpoint: item.checkpoint.map(typed),
     })
 }
 
@@ -232,9 +275,9 @@ pub fn settling(item: wire::Settle) -> Result<Settle, Problem> {
 pub fn settled(answer: Answered<Settled>) -> wire::Settled {
     match answer.value {
         Settled::Completed(done) => wire::Settled::Complete(completed(done, answer.repeated)),
-        Settled::Failed(after) => wire::Settled::Fail(failed(after)),
-        Settled::Delayed(until) => wire::Settled::Delay(delayed(until)),
-        Settled::Children(children) => wire::Settled::WaitChildren(waited(children)),
+        Settled::Failed(after) => wire::Settled::Fail(failed(after, answer.repeated)),
+        Settled::Delayed(until) => wire::Settled::Delay(delayed(until, answer.repeated)),
+        Settled::Children(children) => wire::Settled::WaitChildren(waited(children, answer.repeated)),
         Settled::Cancelled(cancel) => wire::Settled::Cancel(cancelled(cancel)),
     }
 }
@@ -248,22 +291,24 @@ fn completed(done: Completed, repeated: bool) -> wire::Completed {
     }
 }
 
-pub fn delayed(until: Time) -> wire::Delayed {
-    wire::Delayed { until_at: until.ms() }
+pub fn delayed(until: Time, repeated: bool) -> wire::Delayed {
+    wire::Delayed { until_at: until.ms(), repeated }
 }
 
-pub fn waited(children: Children) -> wire::WaitingChildren {
+pub fn waited(children: Children, repeated: bool) -> wire::WaitingChildren {
     match children {
         Children::Decided { verdict } => wire::WaitingChildren::Decided { verdict: verdict.name().to_string() },
-        Children::Waiting { waiting, .. } => wire::WaitingChildren::Waiting { waiting },
+        Children::Waiting { waiting, .. } => wire::WaitingChildren::Waiting { waiting, repeated },
     }
 }
 
-fn failed(after: AfterFailure) -> wire::Failed {
+fn failed(after: AfterFailure, repeated: bool) -> wire::Failed {
     match after {
-        AfterFailure::Retry { retry_at, retries_left } => wire::Failed::Retry { retry_at: retry_at.ms(), retries_left },
+        AfterFailure::Retry { retry_at, retries_left } => {
+            wire::Failed::Retry { retry_at: retry_at.ms(), retries_left, repeated }
+        }
         AfterFailure::Ended { outcome, reason } => {
-            wire::Failed::Ended { outcome: view::outcome(outcome), reason: reason.name().to_string() }
+            wire::Failed::Ended { outcome: view::outcome(outcome), reason: reason.name().to_string(), repeated }
         }
     }
 }
@@ -289,7 +334,12 @@ fn task(work: Claimed) -> wire::Task {
         tags: view::tags(&work.tags),
         trace: work.trace.map(|trace| trace.to_string()),
         input: work.input.map(|bytes| view::payload(&bytes, work.content_type.as_ref())),
-        lease: wire::TaskLease { id: work.lease.to_string(), epoch: work.epoch, expires_in_ms: work.expires_in_ms },
+        lease: wire::TaskLease {
+            id: work.lease.to_string(),
+            generation: work.generation,
+            epoch: work.epoch,
+            expires_in_ms: work.expires_in_ms,
+        },
         attempt: wire::TaskAttempt {
             index: work.attempt,
             kind: work.attempt_kind.name().to_string(),
@@ -308,7 +358,10 @@ fn task(work: Claimed) -> wire::Task {
                 .map(|child| wire::ChildOutcome {
                     execution: child.id.to_string(),
                     outcome: child.outcome.map(view::outcome),
-                    result: child.result.as_ref().map(view::untyped),
+                    result: child
+                        .result
+                        .as_ref()
+                        .map(|result| view::payload(&result.bytes, result.content_type.as_ref())),
                 })
                 .collect(),
         }),

@@ -1,19 +1,22 @@
 //! The registry of workers.
 
-use crate::cursor::Bound;
+use crate::across::{Asked, Of};
+use crate::notice::notices;
+use crate::once::{Repeat, once};
 use crate::read::limit;
 use crate::rejection::problem;
 use crate::{Acting, Answer, execution_id, text, view};
-use weft_api::operation::{NoBody, NoQuery, Scope};
+use weft_api::operation::{NoBody, NoQuery, Operation, Scope};
 use weft_api::page::PageQuery;
 use weft_api::worker as wire;
-use weft_api::{Args, Code, Page, Problem, Reply};
-use weft_core::Time;
+use weft_api::{Args, Code, Problem, Reply, op};
 use weft_core::command::Fence;
 use weft_core::error::Rejection;
 use weft_core::limits::WORKER_TTL_MS_DEFAULT;
 use weft_core::record::worker::Drain;
 use weft_core::text::{Text, check_token};
+use weft_core::{CommitId, Time};
+use weft_engine::Client;
 use weft_engine::worker::{Beat, Body, Heartbeat, HeldLease, Holding, Registration, State, WorkerFilter, WorkerTarget};
 
 type Plain<B> = Args<[String; 0], NoQuery, B>;
@@ -22,6 +25,7 @@ type One<B> = Args<[String; 1], NoQuery, B>;
 impl Acting<'_> {
     pub async fn register_worker(&self, args: Plain<wire::Register>) -> Result<Answer, Problem> {
         let client = self.client()?;
+        let repeat = Repeat::of(op::RegisterWorker::SPEC, &args, args.body.request_id.as_ref())?;
         let body = args.body;
         let registration = Registration {
             worker: text(body.worker),
@@ -37,25 +41,31 @@ impl Acting<'_> {
             ttl_ms: body.ttl_ms.unwrap_or(WORKER_TTL_MS_DEFAULT),
             abandon: body.abandon.unwrap_or(true),
         };
-        let registered = client.register(registration).await.map_err(problem)?;
-        Ok(Reply::RegisterWorker(wire::Registered {
-            session: registered.worker.session,
-            state: state(&registered.worker.state),
-            leases: registered.leases.iter().map(held_lease).collect(),
-            next_in_ms: registered.next_in_ms,
+        once(&client, repeat, async {
+            let registered = client.register(registration).await.map_err(problem)?;
+            Ok(Reply::RegisterWorker(wire::Registered {
+                session: registered.worker.session,
+                state: state(&registered.worker.state),
+                leases: registered.leases.iter().map(held_lease).collect(),
+                next_in_ms: registered.next_in_ms,
+            }))
         })
-        .into())
+        .await
     }
 
     pub async fn heartbeat(&self, args: One<wire::Heartbeat>) -> Result<Answer, Problem> {
         let client = self.client()?;
+        let repeat = Repeat::of(op::Heartbeat::SPEC, &args, args.body.request_id.as_ref())?;
         let instance = instance(args.path)?;
         let body = args.body;
         let holding = body.holding.map(|held| held.iter().map(holding).collect()).transpose()?;
         let heartbeat =
             Heartbeat { instance, session: body.session, holding, renew_ms: body.renew_ms, free: body.free };
-        let reply = client.heartbeat(heartbeat).await.map_err(problem)?;
-        Ok(Reply::Heartbeat(beat(reply)).into())
+        once(&client, repeat, async {
+            let reply = client.heartbeat(heartbeat).await.map_err(problem)?;
+            Ok(Reply::Heartbeat(beat(reply, self.engine.now())))
+        })
+        .await
     }
 
     pub async fn deregister_worker(
@@ -63,86 +73,145 @@ impl Acting<'_> {
         args: Args<[String; 1], wire::SessionQuery, NoBody>,
     ) -> Result<Answer, Problem> {
         let client = self.client()?;
-        let leases = client.deregister(instance(args.path)?, args.query.session).await.map_err(problem)?;
-        Ok(Reply::DeregisterWorker(wire::WorkerEnd { leases }).into())
+        let repeat = Repeat::of(op::DeregisterWorker::SPEC, &args, None)?;
+        let (instance, id) = (instance(args.path)?, repeat.as_ref().map(Repeat::id));
+        let session = self.own_session(args.query.session)?;
+        once(&client, repeat, async {
+            let leases = client.deregister_once(instance, session, id).await.map_err(problem)?;
+            Ok(Reply::DeregisterWorker(wire::WorkerEnd { leases }))
+        })
+        .await
     }
 
     pub async fn list_workers(&self, args: Args<[String; 0], wire::WorkersQuery, NoBody>) -> Result<Answer, Problem> {
-        let client = self.client()?;
         let mut query = args.query;
-        let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
-        let bound = Bound::new("list_workers", &client.principal().namespace, &query);
+        let asked = Asked { cursor: query.cursor.take(), limit: limit(query.limit.take())? };
+        let given = |text: &Option<String>| text.as_deref().map(Text::from);
         let filter = WorkerFilter {
-            worker: query.worker.map(text),
-            lane: query.lane.map(text),
-            kind: query.kind.map(text),
-            capability: query.capability.map(text),
+            worker: given(&query.worker),
+            lane: given(&query.lane),
+            kind: given(&query.kind),
+            capability: given(&query.capability),
             state: query.state.map(|state| Text::from(word(state))),
-            limit: Some(limit),
-            cursor: cursor.map(|cursor| bound.open(&cursor)).transpose()?,
             ..WorkerFilter::default()
         };
-        let page = client.workers(filter).await.map_err(problem)?;
-        Ok(Reply::ListWorkers(Page {
-            items: page.workers.iter().map(worker).collect(),
-            next_cursor: page.next_cursor.map(|cursor| bound.seal(&cursor)),
-        })
-        .into())
+        let page = self.across(Of::Workers, "list_workers", &query, asked, |client, cursor, limit| {
+            let filter = WorkerFilter { limit: Some(limit), cursor, ..filter.clone() };
+            async move {
+                let page = client.workers(filter).await.map_err(problem)?;
+                Ok((page.workers.iter().map(worker).collect(), page.next_cursor))
+            }
+        });
+        Ok(Reply::ListWorkers(page.await?).into())
     }
 
+    /// The process of that name, wherever the caller may read it. If there are several, the caller has to say which.
     pub async fn get_worker(&self, args: One<NoBody>) -> Result<Answer, Problem> {
-        let body = self.client()?.worker(instance(args.path)?).await.map_err(problem)?;
-        Ok(Reply::GetWorker(worker(&body)).into())
+        let instance = instance(args.path)?;
+        let mut found: Option<(Body, Option<CommitId>)> = None;
+        for namespace in self.all_namespaces(Of::Workers).await? {
+            let client = self.engine.client_as(self.caller.principal(namespace));
+            match (client.worker_revised(instance.clone()).await, &found) {
+                (Err(Rejection::WorkerNotFound), _) => {}
+                (Err(rejection), _) => return Err(problem(rejection)),
+                (Ok(one), None) => found = Some(one),
+                (Ok((body, _)), Some((other, _))) => {
+                    let (one, another) = (&other.namespace, &body.namespace);
+                    let why = format!("there is a worker `{instance}` in `{one}` and one in `{another}`");
+                    return Err(Problem::new(Code::NamespaceRequired, why).hint("send the header `Weft-Namespace`"));
+                }
+            }
+        }
+        let (body, revision) = found.ok_or_else(|| problem(Rejection::WorkerNotFound))?;
+        let revision = revision.map(|revision| revision.to_string());
+        Ok(Answer { revision, ..Reply::GetWorker(worker(&body)).into() })
     }
 
     pub async fn list_leases(&self, args: Args<[String; 1], PageQuery, NoBody>) -> Result<Answer, Problem> {
-        let client = self.client()?;
-        let bound = Bound::new("list_leases", &client.principal().namespace, &args.path[0]);
-        let limit = limit(args.query.limit)?;
-        let cursor = match &args.query.cursor {
-            Some(cursor) => Some(bound.open(cursor)?.parse().map_err(|_| problem(Rejection::InvalidCursor))?),
-            None => None,
-        };
-        let page = client.leases(instance(args.path)?, cursor, limit).await.map_err(problem)?;
-        Ok(Reply::ListLeases(Page {
-            items: page.leases.iter().map(held_lease).collect(),
-            next_cursor: page.next_cursor.map(|last| bound.seal(&last.to_string())),
-        })
-        .into())
+        let asked = Asked { cursor: args.query.cursor, limit: limit(args.query.limit)? };
+        let instance = instance(args.path)?;
+        let page = self.across(Of::Executions, "list_leases", &*instance, asked, |client, cursor, limit| {
+            let instance = instance.clone();
+            async move {
+                let after = cursor.map(|text| text.parse()).transpose();
+                let after = after.map_err(|_| problem(Rejection::InvalidCursor))?;
+                let page = client.leases(instance, after, limit).await.map_err(problem)?;
+                let next = page.next_cursor.map(|last| last.to_string());
+                Ok((page.leases.iter().map(held_lease).collect(), next))
+            }
+        });
+        Ok(Reply::ListLeases(page.await?).into())
     }
 
     pub async fn drain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
         let client = self.client()?;
+        let repeat = Repeat::of(op::DrainWorkers::SPEC, &args, args.body.request_id.as_ref())?;
         let deadline_ms = args.body.deadline_ms;
+        let session = args.body.session;
         let (target, reason) = target(args.body)?;
-        self.check_target(&target)?;
-        let told = client.drain(target, reason, deadline_ms).await.map_err(problem)?;
-        Ok(Reply::DrainWorkers(instances(told)).into())
+        self.check_target(&client, &target, session).await?;
+        once(&client, repeat, async {
+            let told = client.drain(target, reason, deadline_ms).await.map_err(problem)?;
+            Ok(Reply::DrainWorkers(instances(told)))
+        })
+        .await
     }
 
     pub async fn undrain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
         let client = self.client()?;
+        let repeat = Repeat::of(op::UndrainWorkers::SPEC, &args, args.body.request_id.as_ref())?;
+        let session = args.body.session;
         let (target, _) = target(args.body)?;
-        self.check_target(&target)?;
-        let told = client.undrain(target).await.map_err(problem)?;
-        Ok(Reply::UndrainWorkers(instances(told)).into())
+        self.check_target(&client, &target, session).await?;
+        once(&client, repeat, async {
+            let told = client.undrain(target).await.map_err(problem)?;
+            Ok(Reply::UndrainWorkers(instances(told)))
+        })
+        .await
     }
 
-    /// A worker may tell itself; others are an operator's to tell.
-    fn check_target(&self, target: &WorkerTarget) -> Result<(), Problem> {
-        if self.caller.has(Scope::Operate) || matches!(target, WorkerTarget::Instance(_)) {
+    /// A worker may tell itself, which its session proves; others are an operator's to tell.
+    async fn check_target(&self, client: &Client, target: &WorkerTarget, session: Option<u64>) -> Result<(), Problem> {
+        if self.caller.has(Scope::Operate) {
             return Ok(());
         }
-        Err(Problem::new(Code::Forbidden, "to tell more than one instance needs the scope `operate`")
-            .field("needs", vec!["operate"])
-            .hint("a worker may tell itself: give its `instance`"))
+        let WorkerTarget::Instance(instance) = target else {
+            return Err(not_itself("to tell more than one instance needs the scope `operate`"));
+        };
+        let session = self.own_session(session)?;
+        let body = client.worker(instance.clone()).await.map_err(problem)?;
+        match Some(body.session) == session {
+            true => Ok(()),
+            false => Err(problem(Rejection::InstanceSuperseded { session: body.session })),
+        }
+    }
+
+    /// The session of a worker that speaks for itself; an operator need not give one.
+    fn own_session(&self, session: Option<u64>) -> Result<Option<u64>, Problem> {
+        match session {
+            None if !self.caller.has(Scope::Operate) => {
+                Err(not_itself("to tell another process than the own needs the scope `operate`"))
+            }
+            session => Ok(session),
+        }
     }
 
     pub async fn mark_worker_dead(&self, args: One<wire::MarkDead>) -> Result<Answer, Problem> {
         let client = self.client()?;
-        let leases = client.mark_dead(instance(args.path)?, text(args.body.reason)).await.map_err(problem)?;
-        Ok(Reply::MarkWorkerDead(wire::WorkerEnd { leases }).into())
+        let repeat = Repeat::of(op::MarkWorkerDead::SPEC, &args, args.body.request_id.as_ref())?;
+        let instance = instance(args.path)?;
+        once(&client, repeat, async {
+            let leases = client.mark_dead(instance, text(args.body.reason)).await.map_err(problem)?;
+            Ok(Reply::MarkWorkerDead(wire::WorkerEnd { leases }))
+        })
+        .await
     }
+}
+
+fn not_itself(why: &str) -> Problem {
+    Problem::new(Code::Forbidden, why)
+        .field("needs", vec!["operate"])
+        .hint("a worker may tell itself: give its `instance` and the `session` that `POST /v1/workers` gave")
 }
 
 /// The instance that a path names.
@@ -213,7 +282,7 @@ fn drain(drain: &Drain) -> wire::Drain {
     }
 }
 
-fn beat(beat: Beat) -> wire::Beat {
+fn beat(beat: Beat, now: Time) -> wire::Beat {
     let renewed = beat.renewed.into_iter();
     let cancel = beat.cancel.into_iter();
     wire::Beat {
@@ -240,6 +309,8 @@ fn beat(beat: Beat) -> wire::Beat {
             })
             .collect(),
         unknown: beat.unknown.iter().map(held_lease).collect(),
+        notices: notices(beat.told.notices, now),
+        missed: beat.told.missed,
         next_in_ms: beat.next_in_ms,
     }
 }

@@ -1,14 +1,14 @@
 //! The audit log: listing it, proving that nothing is missing, and telling it of calls that never became commands.
 
-use crate::client::{Client, Urgency};
+use crate::client::Client;
 use crate::engine::Engine;
 use crate::reads::{decode, read_one, unavailable};
+use crate::refusals;
 use bytes::Bytes;
-use std::sync::atomic::Ordering;
-use weft_core::command::{Command, NoteRefusal, Principal, Scopes};
+use weft_core::command::{Principal, Scopes};
 use weft_core::error::Rejection;
 use weft_core::limits;
-use weft_core::record::api_key::{HOME, Reach};
+use weft_core::record::api_key::Reach;
 use weft_core::record::audit::{Audit, End};
 use weft_core::record::register::{Body, Subject};
 use weft_core::record::{Key, Record};
@@ -60,8 +60,6 @@ pub struct BrokenEntry {
 /// Entries that one page may look at, and entries of one scan.
 const LOOK_PER_PAGE: usize = 4000;
 const SCAN: usize = 250;
-/// A refusal is told at most once in this time.
-const REFUSALS_MS: u64 = 1_000;
 
 impl Client {
     /// One page over all partitions, newest first.
@@ -121,11 +119,12 @@ impl Client {
         let told = match read_one(&self.shared, Key::Register(partition, Subject::AuditEnd), PartMask::ALL).await? {
             Some(Record::Register(register)) => match register.body {
                 Body::AuditEnd(end) => end,
-                Body::KeyNames(_) => End::default(),
+                Body::KeyNames(_) | Body::NodeDrains(_) => End::default(),
             },
             _ => End::default(),
         };
-        let mut walk = Walk { now: self.shared.now(), told, ..Walk::default() };
+        let mut walk =
+            Walk { now: self.shared.now(), kept_ms: self.shared.config.limits.audit_kept_ms, told, ..Walk::default() };
         let mut after = None;
         loop {
             let scan = Scan {
@@ -160,6 +159,8 @@ impl Client {
 #[derive(Default)]
 struct Walk {
     now: Time,
+    /// How long entries have to be kept.
+    kept_ms: u64,
     /// Where the partition says that its log ends.
     told: End,
     check: AuditCheck,
@@ -174,7 +175,7 @@ impl Walk {
         }
         let Some(entry) = entry else { return self.break_at(expected, "does not decode") };
         let number = entry.number;
-        if number != expected && !entry.may_be_first(self.now) {
+        if number != expected && !entry.may_be_first(self.now, self.kept_ms) {
             return self.break_at(expected, "was removed");
         }
         if !entry.is_sound() {
@@ -196,7 +197,7 @@ impl Walk {
 
     fn finish(mut self) -> AuditCheck {
         let (told, last) = (self.told, self.check.end.number);
-        let kept_long_enough = told.at + limits::AUDIT_KEPT_MS <= self.now;
+        let kept_long_enough = told.at + self.kept_ms <= self.now;
         if last < told.number && !(self.check.entries == 0 && kept_long_enough) {
             self.break_at(last + 1, "was removed");
         }
@@ -239,38 +240,8 @@ fn parse_cursor(text: &str) -> Result<Place, Rejection> {
 
 impl Engine {
     /// Tells the log of a call that was refused before it became a command: a key that is not good, a scope that is
-    /// lacking. At most one a second from this node; the others are not told, so that failing is no way to fill the store.
-    pub async fn audit_refusal(
-        &self,
-        principal: &Principal,
-        verb: &str,
-        target: &str,
-        code: &str,
-    ) -> Result<(), Rejection> {
-        let client = self.client_as(Principal::engine());
-        if !client.shared.may_tell_refusal() {
-            return Ok(());
-        }
-        let note = NoteRefusal {
-            partition: HOME,
-            principal: principal.name.clone(),
-            namespace: principal.namespace.clone(),
-            origin: principal.origin.clone(),
-            verb: verb.into(),
-            target: target.into(),
-            code: code.into(),
-        };
-        let call = client.call(Command::NoteRefusal(note), None);
-        client.one(call, Urgency::Normal).await.map(|_| ())
-    }
-}
-
-impl crate::engine::Shared {
-    /// One of the refusals of a second is told.
-    fn may_tell_refusal(&self) -> bool {
-        let now = self.runtime.clock().ms();
-        let last = self.refusal_told.load(Ordering::Relaxed);
-        let due = last == 0 || now >= last.saturating_add(REFUSALS_MS);
-        due && self.refusal_told.compare_exchange(last, now.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    /// lacking. It is written soon, not before this returns; those that are alike share an entry.
+    pub fn audit_refusal(&self, principal: &Principal, verb: &str, target: &str, code: &str) {
+        refusals::note(self.shared(), principal, verb, target, code);
     }
 }

@@ -10,6 +10,7 @@ use weft_core::filter::Filter;
 use weft_core::record::bulk_job::{Body, Counts, Definition, Job, Share, Standing, Verb};
 use weft_core::record::{BulkJob, Key, Record};
 use weft_core::schema::PartMask;
+use weft_core::text::Text;
 use weft_core::{BulkId, PartitionId, Time};
 
 /// One verb for all executions that a filter names.
@@ -136,6 +137,15 @@ fn view(id: BulkId, job: Job, counts: Counts) -> BulkView {
         partitions_done: job.shares.iter().filter(|standing| **standing == Standing::Over).count(),
         definition: job.definition,
     }
+}
+
+/// The namespace of a job, whoever asks: callers decide who may know.
+pub(crate) async fn namespace_of(shared: &Shared, id: BulkId) -> Result<Option<Text>, Rejection> {
+    place::of_bulk(shared, id)?;
+    Ok(match load(shared, BulkJob::key_of(id)).await? {
+        Some(Body::Job(job)) => Some(job.definition.namespace),
+        _ => None,
+    })
 }
 
 async fn load_job(shared: &Shared, who: &Principal, id: BulkId) -> Result<Job, Rejection> {

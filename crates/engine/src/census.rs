@@ -88,8 +88,7 @@ pub struct Depths {
 /// A worker process as far as the depth of lanes is concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manned {
-    /// As the registry names it.
-    pub state: &'static str,
+    pub state: worker::State,
     pub lanes: Vec<Text>,
 }
 
@@ -151,7 +150,7 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
     for namespace in reads::namespaces(shared, None, NAMESPACES_MAX).await? {
         let depths = depths(shared, &namespace).await?;
         for worker in &depths.workers {
-            *manned.entry(worker.state).or_default() += 1;
+            *manned.entry(worker.state.name()).or_default() += 1;
         }
         for (lane, depth) in &depths.lanes {
             if names.len() < LANES_MAX {
@@ -316,7 +315,7 @@ async fn workers(shared: &Shared, namespace: &Text) -> Result<Vec<Manned>, Rejec
     let mut filter = WorkerFilter { limit: Some(LIST_LIMIT_MAX), ..WorkerFilter::default() };
     while manned.len() < WORKERS_MAX {
         let page = worker::list(shared, &who, &filter).await?;
-        manned.extend(page.workers.into_iter().map(|body| Manned { state: body.state.name(), lanes: body.lanes }));
+        manned.extend(page.workers.into_iter().map(|body| Manned { state: body.state, lanes: body.lanes }));
         filter.cursor = page.next_cursor;
         if filter.cursor.is_none() {
             break;

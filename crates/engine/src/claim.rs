@@ -4,6 +4,7 @@
 use crate::client::{Client, Urgency, unexpected};
 use crate::engine::Shared;
 use crate::lanes::{self, Vigil};
+use crate::notices::Mailbox;
 use crate::partition::{ClaimJob, Input, Seat};
 use crate::place;
 use crate::reads;
@@ -21,7 +22,7 @@ use weft_core::limits;
 use weft_core::record::execution::PublicState;
 use weft_core::reply::Reply;
 use weft_core::schema::{IndexId, Value};
-use weft_core::text::{Capabilities, Text};
+use weft_core::text::{Capabilities, LANE_DEFAULT, Text};
 use weft_core::{ExecutionId, LeaseId, PartitionId};
 use weft_store::{Range, Scan, Target};
 
@@ -45,19 +46,33 @@ impl Client {
     async fn claim_checked(&self, claim: Claim, left: &Notify) -> Result<ClaimReply, Rejection> {
         self.principal.scopes.need(command::Scopes::WORK, "work")?;
         claim.check()?;
+        let (mailboxes, now) = (&self.shared.hub.mailboxes, self.shared.now());
+        let mailbox = mailboxes.seen(&self.principal.namespace, &claim.instance, now, None);
+        let mut reply = self.claim_told(claim, left, &mailbox).await?;
+        reply.told = mailbox.take();
+        Ok(reply)
+    }
+
+    /// Claims; a wait ends when there is a notice for its process.
+    async fn claim_told(&self, mut claim: Claim, left: &Notify, mailbox: &Mailbox) -> Result<ClaimReply, Rejection> {
+        let waits = claim.wait_ms > 0;
+        // What there is to tell goes out now, together with what there is to do.
+        if mailbox.has_news() {
+            claim.wait_ms = 0;
+        }
         if self.shared.is_draining() {
             return Ok(draining());
         }
         let admitted = worker::admit(&self.shared, &self.principal, &claim).await?;
         let Admitted::Yes { session, stirred, offer } = admitted else { return Ok(draining()) };
         let spec = Arc::new(self.claim_spec(&claim, session, offer)?);
-        self.shared.hub.seen(&spec, self.shared.now());
-        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred }).await?;
-        if reply.executions.is_empty() && claim.wait_ms > 0 && session.is_some() {
-            // The wait may have ended because its process is to take no more work.
+        let stirred = worker::claimed(&self.shared, &spec).unwrap_or(stirred);
+        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred, mailbox }).await?;
+        if reply.executions.is_empty() && waits {
+            // The wait may have ended because its process, or this node, is to take no more work.
             let (roster, now) = (&self.shared.roster, self.shared.now());
             let standing = roster.judge(&spec.namespace, &spec.instance, session, now)?;
-            reply.draining |= matches!(standing, Standing::Draining);
+            reply.draining |= matches!(standing, Standing::Draining { .. }) || self.shared.is_draining();
         }
         Ok(reply)
     }
@@ -116,7 +131,7 @@ impl Client {
             None => (Vec::new(), None, None),
         };
         let lanes = match (claim.lanes.as_slice(), registered.is_empty()) {
-            ([], true) => vec![plain("default".into())],
+            ([], true) => vec![plain(LANE_DEFAULT.into())],
             ([], false) => registered.into_iter().map(plain).collect(),
             (lanes, _) => lanes.to_vec(),
         };
@@ -181,15 +196,19 @@ impl Client {
         leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
+        let mut left = partitions.len();
         for partition in partitions {
+            left -= 1;
             match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, leave).await {
                 Ok(reply) => total.absorb(reply),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
                 Err(_) => break,
             }
-            // Each further partition costs a commit: with half of what it wants a worker has enough to begin.
+            // Each further partition costs a commit: with half of what it wants a worker has enough to begin, and is told
+            // that there may be more.
             if total.executions.len() * 2 >= max {
+                total.more |= left > 0 && total.executions.len() < max;
                 break;
             }
         }
@@ -305,6 +324,7 @@ struct Leave<'a> {
     left: &'a Notify,
     /// Its process is no longer what it was when it was let in.
     stirred: Stirred,
+    mailbox: &'a Mailbox,
 }
 
 /// What ended a wait.
@@ -323,9 +343,9 @@ async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: i
             false => drained.await,
         }
     };
-    let (left, stirred) = (leave.left.notified(), leave.stirred.wait());
-    futures_util::pin_mut!(answer, draining, left, stirred);
-    let stopped = future::select(draining, future::select(left, stirred));
+    let (left, stirred, noticed) = (leave.left.notified(), leave.stirred.wait(), leave.mailbox.noticed());
+    futures_util::pin_mut!(answer, draining, left, stirred, noticed);
+    let stopped = future::select(draining, future::select(left, future::select(stirred, noticed)));
     match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
         Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
         Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,

@@ -4,28 +4,32 @@ use crate::bulk::{self, BulkRequest, BulkView};
 use crate::census::{self, Depths};
 use crate::engine::Shared;
 use crate::explain::Explanation;
-use crate::hub::Notice;
+use crate::history::{self, AttemptFilter, AttemptPage, HistoryPage, HistoryPlace};
+use crate::notices::{Notices, Told};
 use crate::partition::{Answer, Input, Job};
 use crate::place;
-use crate::reads::{self, ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
+use crate::reads::{self, ChildPage, Counts, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
 use crate::worker::{self, Beat, Heartbeat, LeasePage, Registered, Registration};
 use crate::worker::{WorkerFilter, WorkerPage, WorkerTarget};
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
+use tracing::Span;
+use tracing::field::Empty;
 use weft_core::apply::Applied;
 use weft_core::command::{self, Call, Command, Fence, Principal};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::Attempt;
+use weft_core::record::api_key::Reach;
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::text::Text;
-use weft_core::{BulkId, ExecutionId, PartitionId, Time};
+use weft_core::{BulkId, CommitId, ExecutionId, PartitionId, Time};
 
 /// Acts in one namespace, with the rights of its principal. Cheap to clone.
 #[derive(Clone)]
@@ -177,6 +181,21 @@ impl Client {
         answers
     }
 
+    /// The same, and what the processes should know that hold these leases.
+    pub async fn renew_told(&self, renewals: Vec<Renewal>) -> (Vec<Result<Answered<Renewed>, Rejection>>, Told) {
+        let answers = self.renew_batch(renewals).await;
+        let renewed = answers.iter().filter_map(|answer| answer.as_ref().ok()?.holder.as_ref());
+        let holders: BTreeSet<&Text> = renewed.map(|(instance, _)| instance).collect();
+        let (mailboxes, now) = (&self.shared.hub.mailboxes, self.shared.now());
+        let mut all = Told::default();
+        for instance in holders {
+            let told = mailboxes.seen(&self.principal.namespace, instance, now, None).take();
+            all.notices.extend(told.notices);
+            all.missed |= told.missed;
+        }
+        (answers, all)
+    }
+
     /// Records steps; answers in order what stands under each name now.
     pub async fn record_steps(&self, recording: Recording) -> Result<Answered<Vec<RecordedStep>>, Rejection> {
         self.ask(recording).await
@@ -219,8 +238,15 @@ impl Client {
 
     /// Notices for one worker process: cancels and lost leases, as they are committed on this node. They are hints: a
     /// worker that misses one learns by the rejection of its next call.
-    pub fn notices(&self, instance: impl Into<Text>) -> mpsc::UnboundedReceiver<Notice> {
-        self.shared.hub.subscribe(self.principal.namespace.clone(), instance.into(), self.shared.now())
+    pub fn notices(&self, instance: impl Into<Text>) -> Notices {
+        self.notices_after(instance, None)
+    }
+
+    /// The same, beginning after the number of the one that was heard last.
+    pub fn notices_after(&self, instance: impl Into<Text>, last: Option<u64>) -> Notices {
+        let now = self.shared.now();
+        let mailbox = self.shared.hub.mailboxes.seen(&self.principal.namespace, &instance.into(), now, None);
+        Notices::open(mailbox, last, now)
     }
 
     // Being a worker process.
@@ -238,7 +264,17 @@ impl Client {
 
     /// The process goes; answers how many leases went to others.
     pub async fn deregister(&self, instance: impl Into<Text>, session: Option<u64>) -> Result<u32, Rejection> {
-        worker::deregister(&self.shared, &self.principal, &instance.into(), session).await
+        self.deregister_once(instance, session, None).await
+    }
+
+    /// The same; a repeat with the same request id is no refusal, though the record may be gone.
+    pub async fn deregister_once(
+        &self,
+        instance: impl Into<Text>,
+        session: Option<u64>,
+        request_id: Option<Bytes>,
+    ) -> Result<u32, Rejection> {
+        worker::deregister(&self.shared, &self.principal, &instance.into(), session, request_id).await
     }
 
     /// Tells worker processes to take no more work; answers which were told.
@@ -267,6 +303,14 @@ impl Client {
     }
 
     pub async fn worker(&self, instance: impl Into<Text>) -> Result<worker::Body, Rejection> {
+        self.worker_revised(instance).await.map(|(body, _)| body)
+    }
+
+    /// The same with the revision of its record; none while its entry is on its way.
+    pub async fn worker_revised(
+        &self,
+        instance: impl Into<Text>,
+    ) -> Result<(worker::Body, Option<CommitId>), Rejection> {
         worker::get(&self.shared, &self.principal, &instance.into()).await
     }
 
@@ -278,6 +322,39 @@ impl Client {
         limit: usize,
     ) -> Result<LeasePage, Rejection> {
         worker::leases::leases(&self.shared, &self.principal, &instance.into(), cursor, limit).await
+    }
+
+    // Repeats of calls that are more than one command.
+
+    /// What was answered to this call, if it is a repeat: under the same id, by the same principal.
+    pub async fn kept(&self, verb: &str, id: Bytes, fingerprint: [u8; 32]) -> Result<Option<Bytes>, Rejection> {
+        self.keep_answer(verb, id, fingerprint, None).await
+    }
+
+    /// Keeps what is answered to this call; answers what was kept, which is another one's if that was earlier.
+    pub async fn keep(
+        &self,
+        verb: &str,
+        id: Bytes,
+        fingerprint: [u8; 32],
+        answer: Bytes,
+    ) -> Result<Option<Bytes>, Rejection> {
+        self.keep_answer(verb, id, fingerprint, Some(answer)).await
+    }
+
+    async fn keep_answer(
+        &self,
+        verb: &str,
+        id: Bytes,
+        fingerprint: [u8; 32],
+        answer: Option<Bytes>,
+    ) -> Result<Option<Bytes>, Rejection> {
+        let partition = place::of_key(&self.shared, &self.principal.namespace, &id);
+        let command = Command::KeepAnswer(command::KeepAnswer { partition, verb: verb.into(), fingerprint, answer });
+        match self.one(self.call(command, Some(id)), Urgency::Normal).await?.reply {
+            Reply::Answer(answer) => Ok(answer),
+            other => Err(unexpected(other)),
+        }
     }
 
     // Steering.
@@ -358,9 +435,9 @@ impl Client {
         reads::wait(&self.shared, &self.principal, id, until, wait_ms).await
     }
 
-    /// One attempt, with result and failure detail.
-    pub async fn attempt(&self, id: ExecutionId, index: u32) -> Result<Attempt, Rejection> {
-        reads::attempt(&self.shared, &self.principal, id, index).await
+    /// One attempt with result and failure detail, and its revision.
+    pub async fn attempt(&self, id: ExecutionId, index: u32) -> Result<(Attempt, CommitId), Rejection> {
+        history::attempt(&self.shared, &self.principal, id, index).await
     }
 
     /// The recorded steps of the current run after the one with the number `after`, in their order.
@@ -380,8 +457,8 @@ impl Client {
         reads::steps(&self.shared, &self.principal, id, Some(fence), after, limit).await
     }
 
-    /// What is recorded under a name.
-    pub async fn step(&self, id: ExecutionId, name: &str) -> Result<StepValue, Rejection> {
+    /// What is recorded under a name, and its revision.
+    pub async fn step(&self, id: ExecutionId, name: &str) -> Result<(StepValue, CommitId), Rejection> {
         reads::step(&self.shared, &self.principal, id, name).await
     }
 
@@ -395,14 +472,19 @@ impl Client {
         reads::children(&self.shared, &self.principal, id, cursor, limit).await
     }
 
-    /// All attempts in order, the open one last, with results and failure details.
-    pub async fn attempts(&self, id: ExecutionId) -> Result<Vec<Attempt>, Rejection> {
-        reads::attempts(&self.shared, &self.principal, id).await
+    /// Attempts in order, the open one last.
+    pub async fn attempts(&self, id: ExecutionId, filter: AttemptFilter) -> Result<AttemptPage, Rejection> {
+        history::attempts(&self.shared, &self.principal, id, filter).await
     }
 
-    /// One ordered list of what happened to it, and how many old entries were dropped.
-    pub async fn history(&self, id: ExecutionId) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
-        reads::history(&self.shared, &self.principal, id).await
+    /// What happened to it, in order, from where the page before ended.
+    pub async fn history(
+        &self,
+        id: ExecutionId,
+        place: Option<HistoryPlace>,
+        limit: usize,
+    ) -> Result<HistoryPage, Rejection> {
+        history::history(&self.shared, &self.principal, id, place, limit).await
     }
 
     pub async fn list(&self, filter: ListFilter) -> Result<ListPage, Rejection> {
@@ -416,8 +498,8 @@ impl Client {
 
     /// What this node has seen of the namespace lately.
     pub fn activity(&self) -> Activity {
-        let (now, since) = (self.shared.now(), self.shared.started_at);
-        self.shared.telemetry.activity(&self.principal.namespace, now, since)
+        let own = Reach::Some([self.principal.namespace.clone()].into());
+        self.shared.telemetry.activity(&own, self.shared.now(), self.shared.started_at)
     }
 
     /// How much waits and runs in the namespace, counted up to a bound; at most two seconds old.
@@ -427,7 +509,12 @@ impl Client {
 
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
-        crate::explain::explain(&self.shared, &self.principal, id).await
+        crate::explain::explain(&self.shared, &self.principal, id, None).await
+    }
+
+    /// Why this worker process does not get it.
+    pub async fn explain_for(&self, id: ExecutionId, instance: impl Into<Text>) -> Result<Explanation, Rejection> {
+        crate::explain::explain(&self.shared, &self.principal, id, Some(&instance.into())).await
     }
 
     // Bulk jobs.
@@ -525,16 +612,28 @@ fn only<T>(mut answers: Vec<Result<T, Rejection>>) -> Result<T, Rejection> {
     answers.pop().unwrap_or_else(|| Err(Rejection::internal("a call was not answered")))
 }
 
+/// One command in a trace. It lasts until it is answered; many of them share a commit.
+fn command_span(call: &Call, partition: PartitionId) -> Span {
+    let verb = call.command.verb();
+    let span = tracing::debug_span!("command", verb, %partition, execution = Empty, refused = Empty);
+    if !span.is_disabled()
+        && let place::About::Execution(id) = place::about(&call.command)
+    {
+        span.record("execution", tracing::field::display(id));
+    }
+    span
+}
+
 impl Shared {
     /// Sends calls to their partitions and gathers the answers in order.
     pub(crate) async fn run(&self, calls: Vec<Result<Call, Rejection>>, urgency: Urgency) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(calls.len());
-        let mut jobs: BTreeMap<PartitionId, (Vec<usize>, Vec<Call>)> = BTreeMap::new();
+        let mut jobs: BTreeMap<PartitionId, (Vec<(usize, Span)>, Vec<Call>)> = BTreeMap::new();
         for (at, call) in calls.into_iter().enumerate() {
             match call.and_then(|call| place::of_call(self, &call).map(|partition| (partition, call))) {
                 Ok((partition, call)) => {
                     let (places, calls) = jobs.entry(partition).or_default();
-                    places.push(at);
+                    places.push((at, command_span(&call, partition)));
                     calls.push(call);
                     answers.push(None);
                 }
@@ -555,7 +654,10 @@ impl Shared {
                 }),
                 Err(rejection) => places.iter().map(|_| Err(rejection.clone())).collect(),
             };
-            for (at, reply) in places.into_iter().zip(replies) {
+            for ((at, span), reply) in places.into_iter().zip(replies) {
+                if let Err(rejection) = &reply {
+                    span.record("refused", rejection.code());
+                }
                 answers[at] = Some(reply);
             }
         }

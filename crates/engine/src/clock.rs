@@ -1,31 +1,48 @@
-//! Store time on this node: the node's own steady clock plus the measured offset.
+//! Store time on this node: the node's own steady clock plus the measured offset. Also how far the machine's time of day is
+//! from the store's, by which nothing is decided but whether the node should take work.
 
 use crate::runtime::Runtime;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use weft_core::Time;
 use weft_core::planted::{self, Defect};
 
 pub struct Clock {
     runtime: Arc<dyn Runtime>,
     offset_ms: AtomicI64,
+    skew_ms: AtomicI64,
+    /// Half the time that the last reading took: it was made somewhere in it.
+    unsure_ms: AtomicU64,
 }
 
 impl Clock {
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, offset_ms: AtomicI64::new(0) }
+        Self { runtime, offset_ms: AtomicI64::new(0), skew_ms: AtomicI64::new(0), unsure_ms: AtomicU64::new(0) }
     }
 
     /// Takes a reading of the store's clock that has just arrived. It was made before now, so the result is never ahead
-    /// of the store by more than this node's clock runs fast until the next reading.
-    pub fn measured(&self, store: Time) {
+    /// of the store by more than this node's clock runs fast until the next reading. `took_ms` passed until it arrived.
+    pub fn measured(&self, store: Time, took_ms: u64) {
         let offset = store.as_i64() - self.runtime.clock().as_i64();
         self.offset_ms.store(offset, Ordering::Relaxed);
+        let unsure_ms = took_ms / 2;
+        let skew = store.as_i64() + unsure_ms as i64 - self.runtime.wall().as_i64();
+        self.skew_ms.store(skew, Ordering::Relaxed);
+        self.unsure_ms.store(unsure_ms, Ordering::Relaxed);
     }
 
-    /// How far the store's clock is ahead of the node's.
-    pub fn offset_ms(&self) -> i64 {
-        self.offset_ms.load(Ordering::Relaxed)
+    /// How far the store's clock was ahead of this machine's time of day.
+    pub fn skew_ms(&self) -> i64 {
+        self.skew_ms.load(Ordering::Relaxed)
+    }
+
+    /// Why the last reading is not good enough; none if it is.
+    pub fn doubt(&self, skew_max_ms: u64) -> Option<&'static str> {
+        match (self.skew_ms().unsigned_abs(), self.unsure_ms.load(Ordering::Relaxed)) {
+            (_, unsure) if unsure > skew_max_ms => Some("clock_unsure"),
+            (skew, _) if skew > skew_max_ms => Some("clock_skewed"),
+            _ => None,
+        }
     }
 
     pub fn now(&self) -> Time {
@@ -41,7 +58,6 @@ impl Clock {
 mod tests {
     use super::*;
     use crate::runtime::BoxFuture;
-    use std::sync::atomic::AtomicU64;
 
     /// A clock that stands still until it is set.
     struct Hand(AtomicU64);
@@ -73,9 +89,26 @@ mod tests {
             (9_020, 9_020, 9_020, 9_020),
         ] {
             hand.0.store(local, Ordering::Relaxed);
-            clock.measured(Time::from_ms(read));
+            clock.measured(Time::from_ms(read), 0);
             hand.0.store(later, Ordering::Relaxed);
             assert_eq!(clock.now(), Time::from_ms(expected), "read {read} at {local}");
+        }
+    }
+
+    #[test]
+    fn ops_15_a_clock_that_is_off_or_could_not_be_read_in_time_is_doubted() {
+        let hand = Arc::new(Hand(AtomicU64::new(100_000)));
+        let clock = Clock::new(hand);
+        for (read, took_ms, doubt) in [
+            (102_000, 0, None),
+            (102_001, 0, Some("clock_skewed")),
+            (97_999, 0, Some("clock_skewed")),
+            // Half of the time it took is taken for the way back.
+            (97_999, 4_000, None),
+            (100_000, 4_002, Some("clock_unsure")),
+        ] {
+            clock.measured(Time::from_ms(read), took_ms);
+            assert_eq!(clock.doubt(2_000), doubt, "read {read} after {took_ms} ms");
         }
     }
 }

@@ -13,12 +13,18 @@ pub struct Config {
     pub policy: Policy,
     /// Calls that may wait for a partition before callers are told `busy`.
     pub queue_max: usize,
+    /// Calls that share a commit of a partition at most.
+    pub batch_max: usize,
+    /// How long a lease lasts if the claim that comes over the wire does not say.
+    pub lease_ms: u64,
     /// Memory for cached records, for all partitions of the node together.
     pub cache_bytes: usize,
     /// Ready executions kept in memory per queue.
     pub window: usize,
     /// How long a lost wake-up can delay a waiting claim.
     pub recheck_ms: u64,
+    /// How far the machine's clock may be from the store's before the node says that it is not ready.
+    pub clock_skew_max_ms: u64,
     /// How long callers wait for an outcome that is unknown before they are told so.
     pub unknown_wait_ms: u64,
     pub scanners: ScannerConfig,
@@ -31,9 +37,12 @@ impl Default for Config {
             limits: Limits::default(),
             policy: Policy::default(),
             queue_max: 4096,
+            batch_max: 1024,
+            lease_ms: weft_core::limits::LEASE_MS_DEFAULT,
             cache_bytes: 64 << 20,
             window: 2048,
             recheck_ms: 5_000,
+            clock_skew_max_ms: 2_000,
             unknown_wait_ms: 5_000,
             scanners: ScannerConfig::default(),
         }

@@ -2,12 +2,14 @@
 
 use crate::engine::Shared;
 use crate::partition::{Arrival, Effect, Input, Partition, Scanned};
+use crate::pulse::Held;
 use crate::runtime::BoxFuture;
 use futures_util::StreamExt;
 use futures_util::future::{self, Either};
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tracing::Instrument;
 use weft_core::PartitionId;
 
 /// Both mailboxes of a partition. What keeps leases alive or ends work has its own, so that submissions cannot hold it up.
@@ -24,14 +26,19 @@ enum Woken {
 }
 
 /// Runs until the mailboxes are closed and everything has been answered.
-pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition, mut mail: Mail) {
+pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition, mut mail: Mail, pulse: Held) {
     let mut calls: FuturesUnordered<BoxFuture<Arrival>> = FuturesUnordered::new();
     let mut open = true;
     let mut arrived = None;
     while open || !partition.is_idle() || !calls.is_empty() || arrived.is_some() {
         let woken = match arrived.take() {
             Some(arrival) => Woken::Arrival(arrival),
-            None => next(&shared, &partition, &mut mail, &mut calls, open).await,
+            None => {
+                pulse.waits();
+                let woken = next(&shared, &partition, &mut mail, &mut calls, open).await;
+                pulse.works(shared.runtime.clock());
+                woken
+            }
         };
         match woken {
             Woken::Input(Some(input)) => partition.handle(input),
@@ -120,8 +127,10 @@ fn perform(shared: &Arc<Shared>, id: PartitionId, effect: Effect) -> BoxFuture<A
     let store = &shared.store;
     match effect {
         Effect::Commit(batch) => {
-            let commit = store.commit(id, batch);
-            Box::pin(async move { Arrival::Committed(commit.await) })
+            let span =
+                tracing::debug_span!("commit", partition = %id, commit = %batch.id, records = batch.writes.len());
+            let commit = span.in_scope(|| store.commit(id, batch));
+            Box::pin(async move { Arrival::Committed(commit.await) }.instrument(span))
         }
         Effect::Load { keys, stamp, turn } => {
             let read = store.read(id, keys.clone());

@@ -5,19 +5,23 @@ use crate::client::{Client, Urgency};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::driver::{self, Mail};
-use crate::hub::{Hub, Notice};
+use crate::hub::Hub;
 use crate::lanes::{self, Lanes};
 use crate::membership::{Membership, Seen};
+use crate::notices::Notice;
 use crate::partition::{Heads, Input, Partition, Surroundings};
+use crate::pulse::{Finding, Held, Pulse};
 use crate::reads;
+use crate::refusals::{self, Refusals};
 use crate::registry::{self, Beat};
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;
 use crate::stats::{Counters, Stats};
 use crate::store::{AnyStore, Counted};
-use crate::telemetry::{self, Telemetry};
+use crate::telemetry::{self, Activity, Telemetry};
 use crate::worker::{self, Roster};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
@@ -26,9 +30,11 @@ use weft_core::command::Principal;
 use weft_core::error::Rejection;
 use weft_core::limits::Limits;
 use weft_core::record::Node;
+use weft_core::record::api_key::Reach;
 use weft_core::record::execution::Policy;
+use weft_core::record::register::Drain;
 use weft_core::text;
-use weft_core::{ExecutionId, PartitionId, Time};
+use weft_core::{BulkId, ExecutionId, PartitionId, Time};
 use weft_store::{Description, Store};
 
 /// A running engine. Dropping the last handle does not stop it; `shutdown` does.
@@ -63,18 +69,23 @@ pub(crate) struct Shared {
     pub membership: Arc<Membership>,
     pub seen: Arc<Seen>,
     pub roster: Roster,
+    /// Those of the partition loops, in order.
+    pulses: Vec<Arc<Pulse>>,
+    pub scanner_pulse: Arc<Pulse>,
     pub started_at: Time,
     closing: AtomicBool,
     pub closed: Notify,
     draining: AtomicBool,
     /// Claims that wait are let go.
     pub drained: Notify,
+    /// Who wants this node to stop.
+    drain_wanted: watch::Sender<Option<Drain>>,
     /// A node has come or gone.
     pub nodes_changed: Notify,
     /// Executions that were placed in whatever partition had its turn.
     placed: AtomicU64,
-    /// When a refusal was last told to the audit log, on this node's clock.
-    pub refusal_told: AtomicU64,
+    /// Refusals that the audit log is not told of yet.
+    pub refusals: Refusals,
     /// Tasks that are still running; shutdown waits until there are none.
     running: watch::Sender<usize>,
 }
@@ -119,7 +130,8 @@ impl Engine {
             Arc::new(Counted::new(store, counters.clone(), telemetry.clone(), runtime.clone()));
         let description = store.describe();
         let clock = Arc::new(Clock::new(runtime.clone()));
-        clock.measured(store.now().await?);
+        let asked_at = runtime.clock();
+        clock.measured(store.now().await?, runtime.clock().since(asked_at));
         let (hub, heads) = (Arc::new(Hub::default()), Arc::new(Heads::default()));
         let node = random_uuid(&*runtime);
         let membership = Arc::new(Membership::alone(node, description.partitions));
@@ -148,6 +160,7 @@ impl Engine {
             let mail = Mail { urgent: urgent_mail, normal: normal_mail };
             loops.push((id, Partition::new(id, surroundings.clone(), head), mail));
         }
+        let pulses: Vec<Arc<Pulse>> = loops.iter().map(|_| Arc::default()).collect();
         let shared = Arc::new(Shared {
             config,
             store,
@@ -164,18 +177,22 @@ impl Engine {
             membership,
             seen,
             roster: Roster::default(),
+            pulses,
+            scanner_pulse: Arc::default(),
             started_at: clock.now(),
             closing: AtomicBool::new(false),
             closed: Notify::new(),
             draining: AtomicBool::new(false),
             drained: Notify::new(),
+            drain_wanted: watch::Sender::new(None),
             nodes_changed: Notify::new(),
             placed: AtomicU64::new(0),
-            refusal_told: AtomicU64::new(0),
+            refusals: Refusals::default(),
             running: watch::Sender::new(0),
         });
         for (id, partition, mail) in loops {
-            shared.start(driver::run(shared.clone(), id, partition, mail));
+            let pulse = Held::new(shared.pulses[usize::from(id.0)].clone());
+            shared.start(driver::run(shared.clone(), id, partition, mail, pulse));
         }
         // Before the first claim: one that was told to stop is not handed work because the node is new.
         worker::roster::refresh(&shared, None).await;
@@ -185,7 +202,8 @@ impl Engine {
             shared.start(registry::run(shared.clone(), shared.started_at));
             shared.start(lanes::recheck(shared.clone()));
         }
-        shared.start(scanner::runner::run(shared.clone()));
+        let pulse = Held::new(shared.scanner_pulse.clone());
+        shared.start(scanner::runner::run(shared.clone(), pulse));
         shared.start(scanner::watch::run(shared.clone()));
         Ok(Engine { shared })
     }
@@ -212,6 +230,21 @@ impl Engine {
         telemetry::read(&self.shared)
     }
 
+    /// Entries of the audit log from here on, as this node commits them. The last who asks gets them.
+    pub fn audited(&self) -> tokio::sync::mpsc::UnboundedReceiver<weft_core::record::Audit> {
+        self.shared.hub.audited()
+    }
+
+    /// Ends that stream after what is in it.
+    pub fn stop_audited(&self) {
+        self.shared.hub.stop_audited();
+    }
+
+    /// The store as it is at this moment, which may differ from what it was when it was opened.
+    pub fn described_now(&self) -> Description {
+        self.shared.store.describe()
+    }
+
     pub fn describe(&self) -> &Description {
         &self.shared.description
     }
@@ -228,6 +261,11 @@ impl Engine {
 
     pub fn limits(&self) -> &Limits {
         &self.shared.config.limits
+    }
+
+    /// How long the leases of claims last that do not say.
+    pub fn lease_ms(&self) -> u64 {
+        self.shared.config.lease_ms
     }
 
     /// The name of this node.
@@ -250,18 +288,34 @@ impl Engine {
         reads::namespaces(&self.shared, after, limit).await
     }
 
+    /// The namespaces after `after` that have worker processes, in order, at most `limit` of them. Those whose processes
+    /// only claim are known to the node that they claim from.
+    pub async fn worker_namespaces(&self, after: Option<&str>, limit: usize) -> Result<Vec<text::Text>, Rejection> {
+        let shared = &self.shared;
+        let claiming = shared.hub.namespaces(shared.now()).into_iter();
+        let claiming = claiming.filter(|name| after.is_none_or(|after| &**name > after));
+        let mut names: BTreeSet<text::Text> = claiming.collect();
+        names.extend(reads::worker_namespaces(shared, after, limit).await?);
+        Ok(names.into_iter().take(limit).collect())
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The namespace of a bulk job, if there is such a job.
+    pub async fn namespace_of_bulk(&self, id: BulkId) -> Result<Option<text::Text>, Rejection> {
+        crate::bulk::namespace_of(&self.shared, id).await
+    }
+
+    /// What this node has seen lately of the namespaces within reach, taken together.
+    pub fn activity(&self, reach: &Reach) -> Activity {
+        self.shared.telemetry.activity(reach, self.shared.now(), self.shared.started_at)
+    }
+
     /// Every node that is known, live or not, this one among them.
     pub async fn nodes(&self) -> Result<Vec<Node>, Rejection> {
-        let shared = &self.shared;
-        let mut nodes = match shared.description.exclusive {
-            true => Vec::new(),
-            false => registry::read(shared).await.map_err(reads::unavailable)?,
-        };
-        let uuid = shared.membership.node;
-        if !nodes.iter().any(|node| node.uuid == uuid) {
-            nodes.push(registry::own(shared, shared.started_at));
-        }
-        Ok(nodes)
+        registry::all(&self.shared).await
     }
 
     /// Why this node takes no work now; none if it does.
@@ -269,18 +323,26 @@ impl Engine {
         if self.shared.is_closing() {
             return Some("draining");
         }
-        let look = self.shared.store.now();
+        let look = self.shared.measure();
         match runtime::timeout(&*self.shared.runtime, READY_WAIT_MS, look).await {
-            Some(Ok(_)) => None,
+            Some(Ok(())) => self.shared.not_turning().or(self.shared.clock.doubt(self.shared.config.clock_skew_max_ms)),
             Some(Err(_)) => Some("store_unreachable"),
             None => Some("store_slow"),
         }
     }
 
+    /// Resolves once an operator wants this node to stop, with who that was. The engine goes on: its owner lets calls end
+    /// and shuts it down, as on a signal. One that asks later is answered at once.
+    pub async fn drain_wanted(&self) -> Drain {
+        let mut wanted = self.shared.drain_wanted.subscribe();
+        let told = wanted.wait_for(Option::is_some).await.ok().and_then(|drain| drain.clone());
+        told.expect("drain_wanted: the sender is held by this engine")
+    }
+
     /// Answers claims that wait, tells workers that the node stops, and hands out nothing more. All else goes on.
     pub fn drain(&self) {
         if !self.shared.draining.swap(true, Ordering::AcqRel) {
-            self.shared.hub.notify_all(&Notice::NodeStopping);
+            self.shared.hub.mailboxes.notify_all(&Notice::NodeStopping);
             self.shared.drained.notify_waiters();
         }
     }
@@ -289,12 +351,14 @@ impl Engine {
     /// for the first.
     pub async fn shutdown(&self) {
         let shared = &self.shared;
+        // While the log can still be written to.
+        runtime::timeout(&*shared.runtime, LEAVE_WAIT_MS, refusals::write(shared)).await;
         if !shared.closing.swap(true, Ordering::AcqRel) {
             if !shared.description.exclusive {
                 let leave = registry::beat(shared, shared.started_at, Beat::Last);
                 runtime::timeout(&*shared.runtime, LEAVE_WAIT_MS, leave).await;
             }
-            shared.hub.notify_all(&Notice::NodeStopping);
+            shared.hub.mailboxes.notify_all(&Notice::NodeStopping);
             shared.hub.due.notify_one();
             shared.closed.notify_waiters();
             for mailbox in &shared.partitions {
@@ -328,6 +392,28 @@ impl Shared {
         self.clock.now()
     }
 
+    /// Reads the store's clock.
+    pub async fn measure(&self) -> Result<(), weft_store::Error> {
+        let asked_at = self.runtime.clock();
+        let now = self.store.now().await?;
+        self.clock.measured(now, self.runtime.clock().since(asked_at));
+        Ok(())
+    }
+
+    /// Which kind of loop has ended or hangs; none if all turn.
+    fn not_turning(&self) -> Option<&'static str> {
+        let now = self.runtime.clock();
+        let partitions = self.pulses.iter().map(|pulse| pulse.look(now));
+        let worst = partitions.max_by_key(|finding| *finding as u8).unwrap_or(Finding::Turns);
+        match (worst, self.scanner_pulse.look(now)) {
+            (Finding::Ended, _) => Some("partition_ended"),
+            (Finding::Stuck, _) => Some("partition_stuck"),
+            (_, Finding::Ended) => Some("scanners_ended"),
+            (_, Finding::Stuck) => Some("scanners_stuck"),
+            (Finding::Turns, Finding::Turns) => None,
+        }
+    }
+
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
@@ -335,6 +421,15 @@ impl Shared {
     /// True if no more work is handed out.
     pub fn is_draining(&self) -> bool {
         self.is_closing() || self.draining.load(Ordering::Acquire)
+    }
+
+    /// This node is wanted to stop. Who asked first is told.
+    pub fn want_drain(&self, drain: Drain) {
+        self.drain_wanted.send_if_modified(|wanted| {
+            let first = wanted.is_none();
+            wanted.get_or_insert(drain);
+            first
+        });
     }
 
     /// A version 7 id: ordered by time, so that new records lie beside each other.

@@ -7,12 +7,13 @@ use bytes::Bytes;
 use weft_core::command::Principal;
 use weft_core::error::Rejection;
 use weft_core::execution::check::{self, NotTaken, Want};
-use weft_core::record::Execution;
 use weft_core::record::execution::{
     Cancel, EndCause, Hold, Holds, LastLease, Outcome, PublicState, Reason, State, Why,
 };
 use weft_core::record::trouble::Failing;
-use weft_core::schema::{IndexId, PartMask, Value};
+use weft_core::record::worker::{Body, State as WorkerState};
+use weft_core::record::{Execution, Key, Record};
+use weft_core::schema::{self, IndexId, PartMask, Value};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_store::{Range, Scan, Target};
@@ -66,6 +67,10 @@ pub enum Obstacle {
         until: Time,
         why: Why,
         last: Option<EndCause>,
+        /// If it is a retry that it waits for.
+        retry: Option<Retry>,
+        /// Live workers that could take it then.
+        workers: usize,
     },
     DeadlineDue {
         at: Time,
@@ -87,11 +92,26 @@ pub enum Obstacle {
     },
 }
 
+/// A retry that is to come: the how-manieth of how many, and after which failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub number: u32,
+    pub max: u32,
+    /// Category and message; none if its record is gone.
+    pub failure: Option<(Text, Text)>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoWorker {
     NoneOnLane,
     NoneForKind,
-    MissingCapabilities { nearest: Text, missing: Vec<Text> },
+    MissingCapabilities {
+        nearest: Text,
+        missing: Vec<Text>,
+    },
+    AllDraining,
+    /// The one that was asked about was silent too long, or was given up.
+    AllDead,
 }
 
 impl Obstacle {
@@ -126,8 +146,18 @@ impl Obstacle {
 const BEHIND_MAX: usize = 10_000;
 const PAGE: usize = 1_000;
 
-pub async fn explain(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Explanation, Rejection> {
+/// With an instance, what stands in the way of a claim is told as that worker process meets it.
+pub async fn explain(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    instance: Option<&Text>,
+) -> Result<Explanation, Rejection> {
     let execution = reads::load(shared, who, id, PartMask::NONE).await?;
+    let worker = match instance {
+        Some(instance) => Some(crate::worker::get(shared, who, instance).await?.0),
+        None => None,
+    };
     let now = shared.now();
     let mut reasons = Vec::new();
     let mut running = false;
@@ -154,11 +184,12 @@ pub async fn explain(shared: &Shared, who: &Principal, id: ExecutionId) -> Resul
         }
         State::Blocked { holds, not_before, .. } => {
             reasons.extend(held(holds));
-            let ahead = not_before.filter(|(until, _)| *until > now);
-            reasons.extend(ahead.map(|(until, why)| waits(&execution, until, why)));
+            if let Some((until, why)) = not_before.filter(|(until, _)| *until > now) {
+                reasons.push(waits(shared, &execution, until, why).await?);
+            }
         }
-        State::Delayed { until, why, .. } => reasons.push(waits(&execution, *until, *why)),
-        State::Ready { order, .. } => waiting(shared, &execution, *order, now, &mut reasons).await?,
+        State::Delayed { until, why, .. } => reasons.push(waits(shared, &execution, *until, *why).await?),
+        State::Ready { order, .. } => waiting(shared, &execution, *order, worker, &mut reasons).await?,
     }
     reasons.extend(execution.trouble().into_iter().flat_map(|trouble| &trouble.items).map(failing));
     Ok(Explanation {
@@ -186,9 +217,31 @@ fn held(holds: &Holds) -> Vec<Obstacle> {
     reasons.collect()
 }
 
-fn waits(execution: &Execution, until: Time, why: Why) -> Obstacle {
+async fn waits(shared: &Shared, execution: &Execution, until: Time, why: Why) -> Result<Obstacle, Rejection> {
     let last = execution.hot.last_lease.as_ref().map(|LastLease { end, .. }| end.cause());
-    Obstacle::NotBefore { until, why, last }
+    let retry = match why {
+        Why::RetryBackoff => Some(retry(shared, execution).await?),
+        Why::Start | Why::ReclaimBackoff | Why::WorkerDelay => None,
+    };
+    let spec = &execution.spec;
+    let fits = |seen: &Seen| {
+        let (kinds, capabilities) = (seen.kinds.as_deref(), &seen.capabilities);
+        let want = Want { namespace: &spec.namespace, kinds, capabilities };
+        seen.lanes.contains(&spec.lane) && check::fits(execution, &want).is_ok()
+    };
+    let workers = crate::worker::live(shared, &spec.namespace).await?;
+    let workers = workers.iter().filter(|(_, seen)| fits(seen)).count();
+    Ok(Obstacle::NotBefore { until, why, last, retry, workers })
+}
+
+/// The last attempt says what went wrong.
+async fn retry(shared: &Shared, execution: &Execution) -> Result<Retry, Rejection> {
+    let last = Key::Attempt(execution.id, execution.hot.attempts.saturating_sub(1));
+    let failure = match reads::read_one(shared, last, schema::attempt::LIGHT).await? {
+        Some(Record::Attempt(attempt)) => attempt.failure.map(|failure| (failure.category, failure.message)),
+        _ => None,
+    };
+    Ok(Retry { number: execution.hot.retries_used, max: execution.spec.policy.retry.max_retries, failure })
 }
 
 fn failing(item: &Failing) -> Obstacle {
@@ -206,11 +259,16 @@ async fn waiting(
     shared: &Shared,
     execution: &Execution,
     order: i64,
-    now: Time,
+    worker: Option<Body>,
     reasons: &mut Vec<Obstacle>,
 ) -> Result<(), Rejection> {
-    let workers = crate::worker::live(shared, &execution.spec.namespace).await?;
-    if let Some(why) = no_worker(execution, &workers, now, reasons) {
+    let now = shared.now();
+    let stopped = worker.as_ref().and_then(stopped);
+    let workers = match worker {
+        Some(body) => vec![(body.instance.clone(), Seen::from(body))],
+        None => crate::worker::live(shared, &execution.spec.namespace).await?,
+    };
+    if let Some(why) = no_worker(execution, &workers, now, reasons).or(stopped) {
         reasons.push(Obstacle::NoWorker(why));
     }
     let (count, exact) = behind(shared, execution, order).await?;
@@ -221,6 +279,15 @@ async fn waiting(
         reasons.push(Obstacle::Claimable);
     }
     Ok(())
+}
+
+/// Why this worker process is handed nothing at all.
+fn stopped(body: &Body) -> Option<NoWorker> {
+    match body.state {
+        WorkerState::Active => None,
+        WorkerState::Draining(_) | WorkerState::Drained(_) | WorkerState::Left { .. } => Some(NoWorker::AllDraining),
+        WorkerState::Dead { .. } => Some(NoWorker::AllDead),
+    }
 }
 
 fn no_worker(

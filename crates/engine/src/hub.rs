@@ -1,33 +1,16 @@
 //! What a commit is told to inside the node: callers that wait for a change, workers that hold a lease, the scanner
 //! runner. Everything here is a hint from memory; nothing depends on its arrival.
 
+use crate::notices::Mailboxes;
 use crate::request::ClaimSpec;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::{Notify, mpsc, oneshot};
-use weft_core::record::execution::EndCause;
+use weft_core::record::Audit;
+use weft_core::record::worker::Body;
 use weft_core::schema::Timer;
 use weft_core::text::{Capabilities, Text};
 use weft_core::{ExecutionId, PartitionId, Time};
-
-/// Something a worker should know about a lease it holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The execution is cancelled: stop and discard.
-    Cancelled { execution: ExecutionId, epoch: u64 },
-    /// Finish, save a checkpoint or cancel within the time.
-    CancelRequested { execution: ExecutionId, epoch: u64, reason: Text, kill_at: Option<Time> },
-    /// The lease is gone: stop and discard.
-    LeaseLost { execution: ExecutionId, epoch: u64, cause: EndCause },
-    /// Take no more work; what is left at the deadline goes to others.
-    Drain { reason: Text, deadline_at: Option<Time> },
-    /// Take work again.
-    Undrain,
-    /// Another process has taken the name of this one: exit.
-    Superseded,
-    /// The node shuts down; leases are unaffected.
-    NodeStopping,
-}
 
 /// A worker process that claimed lately, as `explain` needs it.
 #[derive(Clone, Debug)]
@@ -41,6 +24,40 @@ pub struct Seen {
     pub at: Time,
 }
 
+impl Seen {
+    pub fn of(spec: &ClaimSpec, now: Time) -> Self {
+        Self {
+            session: spec.session,
+            worker: spec.worker.clone(),
+            lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
+            kinds: spec.kinds.clone(),
+            capabilities: spec.capabilities.clone(),
+            at: now,
+        }
+    }
+
+    /// Whether both claimed the same, whenever that was.
+    pub fn offers_like(&self, other: &Seen) -> bool {
+        self.worker == other.worker
+            && self.lanes == other.lanes
+            && self.kinds == other.kinds
+            && self.capabilities == other.capabilities
+    }
+}
+
+impl From<Body> for Seen {
+    fn from(body: Body) -> Self {
+        Self {
+            session: body.lease_session(),
+            worker: body.worker,
+            lanes: body.lanes,
+            kinds: body.kinds.map(Into::into),
+            capabilities: body.capabilities,
+            at: body.last_seen_at,
+        }
+    }
+}
+
 /// How long a silent worker counts as live.
 pub const WORKER_TTL_MS: u64 = 60_000;
 const WORKERS_MAX: usize = 10_000;
@@ -48,17 +65,12 @@ const WORKERS_MAX: usize = 10_000;
 #[derive(Default)]
 pub struct Hub {
     state: Mutex<State>,
+    pub mailboxes: Mailboxes,
+    /// Who copies the audit log.
+    audits: Mutex<Option<mpsc::UnboundedSender<Audit>>>,
     /// Rung when a timer is armed earlier than the runner knows, and at shutdown.
     pub due: Notify,
 }
-
-/// A worker process that listens, and since when.
-struct Listener {
-    tell: mpsc::UnboundedSender<Notice>,
-    since: Time,
-}
-
-type Subscribers = BTreeMap<(Text, Text), Listener>;
 
 /// A caller that waits for something to happen to an execution.
 struct Wait {
@@ -70,36 +82,36 @@ struct Wait {
 #[derive(Default)]
 struct State {
     waits: BTreeMap<ExecutionId, Vec<Wait>>,
-    notices: Subscribers,
     hints: BTreeMap<(Timer, PartitionId), Time>,
     /// When the due index should be looked at, on the node's clock.
     look_by: Option<Time>,
     workers: BTreeMap<(Text, Text), Seen>,
-    notices_sent: [u64; Notice::KINDS.len()],
-}
-
-impl Notice {
-    /// The names of all kinds; a notice's number is its place here.
-    const KINDS: [&'static str; 7] =
-        ["cancelled", "cancel_requested", "lease_lost", "node_stopping", "drain", "undrain", "superseded"];
-
-    const fn number(&self) -> usize {
-        match self {
-            Notice::Cancelled { .. } => 0,
-            Notice::CancelRequested { .. } => 1,
-            Notice::LeaseLost { .. } => 2,
-            Notice::NodeStopping => 3,
-            Notice::Drain { .. } => 4,
-            Notice::Undrain => 5,
-            Notice::Superseded => 6,
-        }
-    }
 }
 
 impl Hub {
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves only hints behind, which are good at any moment.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Entries of the audit log from here on, as they are committed by this node. The last who asks gets them.
+    pub fn audited(&self) -> mpsc::UnboundedReceiver<Audit> {
+        let (tell, told) = mpsc::unbounded_channel();
+        *self.audits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(tell);
+        told
+    }
+
+    /// Nobody copies the audit log any more.
+    pub fn stop_audited(&self) {
+        *self.audits.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+    }
+
+    /// An entry of the audit log was committed.
+    pub fn audit(&self, entry: &Audit) {
+        let mut audits = self.audits.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if audits.as_ref().is_some_and(|tell| tell.send(entry.clone()).is_err()) {
+            *audits = None;
+        }
     }
 
     /// Resolves when the execution ends on this node, or never.
@@ -121,10 +133,9 @@ impl Hub {
         told
     }
 
-    /// True if anybody waits for a change or a notice: then commits are worth telling.
-    pub fn is_listened_to(&self) -> bool {
-        let state = self.lock();
-        !state.waits.is_empty() || !state.notices.is_empty()
+    /// True if anybody waits for a change of an execution.
+    pub fn is_waited_for(&self) -> bool {
+        !self.lock().waits.is_empty()
     }
 
     /// The execution has changed, and perhaps ended.
@@ -149,42 +160,6 @@ impl Hub {
             if waiting.is_empty() {
                 state.waits.remove(&id);
             }
-        }
-    }
-
-    pub fn subscribe(&self, namespace: Text, instance: Text, now: Time) -> mpsc::UnboundedReceiver<Notice> {
-        let (tell, told) = mpsc::unbounded_channel();
-        self.lock().notices.insert((namespace, instance), Listener { tell, since: now });
-        told
-    }
-
-    pub fn notify(&self, namespace: &Text, instance: &Text, notice: Notice) {
-        let mut state = self.lock();
-        let key = (namespace.clone(), instance.clone());
-        let number = notice.number();
-        match state.notices.get(&key).map(|listener| listener.tell.send(notice)) {
-            Some(Ok(())) => state.notices_sent[number] += 1,
-            Some(Err(_)) => drop(state.notices.remove(&key)),
-            None => {}
-        }
-    }
-
-    pub fn notify_all(&self, notice: &Notice) {
-        let mut state = self.lock();
-        state.notices.retain(|_, listener| listener.tell.send(notice.clone()).is_ok());
-        let told = state.notices.len() as u64;
-        state.notices_sent[notice.number()] += told;
-    }
-
-    /// Another session of the process began at `since`: whoever listens from before is told, and no longer listens.
-    pub fn supersede(&self, namespace: &Text, instance: &Text, since: Time) {
-        let mut state = self.lock();
-        let key = (namespace.clone(), instance.clone());
-        if state.notices.get(&key).is_some_and(|listener| listener.since < since)
-            && let Some(listener) = state.notices.remove(&key)
-        {
-            let _ = listener.tell.send(Notice::Superseded);
-            state.notices_sent[Notice::Superseded.number()] += 1;
         }
     }
 
@@ -229,16 +204,7 @@ impl Hub {
         if state.workers.len() >= WORKERS_MAX {
             state.workers.retain(|_, seen| now.since(seen.at) < WORKER_TTL_MS);
         }
-        let key = (spec.namespace.clone(), spec.instance.clone());
-        let seen = Seen {
-            session: spec.session,
-            worker: spec.worker.clone(),
-            lanes: spec.lanes.iter().map(|wish| wish.lane.clone()).collect(),
-            kinds: spec.kinds.clone(),
-            capabilities: spec.capabilities.clone(),
-            at: now,
-        };
-        state.workers.insert(key, seen);
+        state.workers.insert((spec.namespace.clone(), spec.instance.clone()), Seen::of(spec, now));
     }
 
     /// A worker process has gone.
@@ -253,10 +219,11 @@ impl Hub {
         seen.filter(|seen| seen.session.is_none() && now.since(seen.at) < WORKER_TTL_MS).cloned()
     }
 
-    /// How many notices of each kind were handed to workers.
-    pub fn notices_sent(&self) -> [(&'static str, u64); Notice::KINDS.len()] {
-        let sent = self.lock().notices_sent;
-        std::array::from_fn(|number| (Notice::KINDS[number], sent[number]))
+    /// Namespaces in which something claimed lately.
+    pub fn namespaces(&self, now: Time) -> BTreeSet<Text> {
+        let state = self.lock();
+        let live = state.workers.iter().filter(|(_, seen)| now.since(seen.at) < WORKER_TTL_MS);
+        live.map(|((owner, _), _)| owner.clone()).collect()
     }
 
     /// Workers of a namespace that claimed lately, by instance.

@@ -34,17 +34,21 @@ mod claim;
 pub mod client;
 mod clock;
 pub mod config;
+mod drain;
 mod driver;
 mod engine;
 mod explain;
-
+mod history;
 mod hub;
 mod keys;
 mod lanes;
 mod membership;
+mod notices;
 mod partition;
 mod place;
+mod pulse;
 mod reads;
+pub mod refusals;
 pub mod registry;
 mod request;
 pub mod runtime;
@@ -61,10 +65,11 @@ pub use census::{Depth, Depths, Manned, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
-pub use explain::{Explanation, NoWorker, Obstacle};
-pub use hub::Notice;
+pub use explain::{Explanation, NoWorker, Obstacle, Retry};
+pub use history::{AttemptFilter, AttemptPage, HistoryEntry, HistoryPage, HistoryPlace};
 pub use keys::{KeyCreation, KeyPage};
-pub use reads::{ChildPage, Counts, ExecutionView, HistoryEntry, ListFilter, ListPage, ResultView, StepPage};
+pub use notices::{Heard, Notice, Notices, Numbered, Told};
+pub use reads::{ChildPage, Counts, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,
     LaneWish, Prioritising, Progressing, Purging, Recording, Releasing, Renewal, Replaying, Rescheduling, Revoking,

@@ -56,66 +56,84 @@ pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
     }
 }
 
+/// What a command is about, which says where it is carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum About {
+    Execution(ExecutionId),
+    Bulk(BulkId),
+    /// A record of this partition.
+    Partition(PartitionId),
+    Nothing,
+}
+
 /// The partition of the record that a command is about.
 pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
-    let id = match &call.command {
-        Command::Submit(submit) => submit.id.expect("place: the engine has minted an id"),
+    match about(&call.command) {
+        About::Execution(id) => of_id(shared, id),
+        About::Bulk(id) => of_bulk(shared, id),
+        About::Partition(partition) => Ok(partition),
+        About::Nothing => Err(Rejection::invalid("items", "is empty")),
+    }
+}
+
+pub fn about(command: &Command) -> About {
+    match command {
+        Command::Submit(submit) => About::Execution(submit.id.expect("place: the engine has minted an id")),
         Command::SubmitAll(all) => match all.items.first() {
-            Some(first) => first.id.expect("place: the engine has minted an id"),
-            None => return Err(Rejection::invalid("items", "is empty")),
+            Some(first) => About::Execution(first.id.expect("place: the engine has minted an id")),
+            None => About::Nothing,
         },
-        Command::Claim(claim) => claim.id,
-        Command::Renew(renew) => renew.id,
-        Command::Progress(progress) => progress.id,
-        Command::RecordSteps(record) => record.id,
-        Command::Complete(complete) => complete.id,
-        Command::Fail(fail) => fail.id,
-        Command::Delay(delay) => delay.id,
-        Command::WaitChildren(wait) => wait.id,
-        Command::Cancel(cancel) => cancel.id,
-        Command::Reschedule(reschedule) => reschedule.id,
-        Command::ChangePriority(change) => change.id,
-        Command::SetTags(tags) => tags.id,
-        Command::Revoke(revoke) => revoke.id,
-        Command::Hold(hold) => hold.id,
-        Command::Release(release) => release.id,
-        Command::ForceComplete(force) => force.id,
-        Command::ForceFail(force) => force.id,
-        Command::Purge(purge) => purge.id,
-        Command::Replay(replay) => replay.id,
-        Command::Expire(expire) => {
-            return Ok(expire.key.expect("place: a timer names its record").partition());
-        }
+        Command::Claim(claim) => About::Execution(claim.id),
+        Command::Renew(renew) => About::Execution(renew.id),
+        Command::Progress(progress) => About::Execution(progress.id),
+        Command::RecordSteps(record) => About::Execution(record.id),
+        Command::Complete(complete) => About::Execution(complete.id),
+        Command::Fail(fail) => About::Execution(fail.id),
+        Command::Delay(delay) => About::Execution(delay.id),
+        Command::WaitChildren(wait) => About::Execution(wait.id),
+        Command::Cancel(cancel) => About::Execution(cancel.id),
+        Command::Reschedule(reschedule) => About::Execution(reschedule.id),
+        Command::ChangePriority(change) => About::Execution(change.id),
+        Command::SetTags(tags) => About::Execution(tags.id),
+        Command::Revoke(revoke) => About::Execution(revoke.id),
+        Command::Hold(hold) => About::Execution(hold.id),
+        Command::Release(release) => About::Execution(release.id),
+        Command::ForceComplete(force) => About::Execution(force.id),
+        Command::ForceFail(force) => About::Execution(force.id),
+        Command::Purge(purge) => About::Execution(purge.id),
+        Command::Replay(replay) => About::Execution(replay.id),
+        Command::Expire(expire) => About::Partition(expire.key.expect("place: a timer names its record").partition()),
         Command::RecordTrouble(trouble) => {
-            return Ok(trouble.key.expect("place: trouble names its record").partition());
+            About::Partition(trouble.key.expect("place: trouble names its record").partition())
         }
-        Command::DropEntry(drop) => return Ok(drop.partition),
-        Command::Heartbeat(heartbeat) => return Ok(heartbeat.partition),
-        Command::RetryParked(retry) => return Ok(retry.partition),
-        Command::DiscardParked(discard) => return Ok(discard.partition),
-        Command::RegisterWorker(register) => return Ok(register.name.partition),
-        Command::BeatWorker(beat) => return Ok(beat.name.partition),
-        Command::DeregisterWorker(deregister) => return Ok(deregister.name.partition),
-        Command::DrainWorker(drain) => return Ok(drain.name.partition),
-        Command::UndrainWorker(undrain) => return Ok(undrain.name.partition),
-        Command::MarkWorkerDead(mark) => return Ok(mark.name.partition),
+        Command::DropEntry(drop) => About::Partition(drop.partition),
+        Command::Heartbeat(heartbeat) => About::Partition(heartbeat.partition),
+        Command::RetryParked(retry) => About::Partition(retry.partition),
+        Command::DiscardParked(discard) => About::Partition(discard.partition),
+        Command::RegisterWorker(register) => About::Partition(register.name.partition),
+        Command::BeatWorker(beat) => About::Partition(beat.name.partition),
+        Command::DeregisterWorker(deregister) => About::Partition(deregister.name.partition),
+        Command::DrainWorker(drain) => About::Partition(drain.name.partition),
+        Command::UndrainWorker(undrain) => About::Partition(undrain.name.partition),
+        Command::MarkWorkerDead(mark) => About::Partition(mark.name.partition),
         Command::SettleWorker(settle) => {
-            return Ok(settle.key.expect("place: the engine names the record").partition());
+            About::Partition(settle.key.expect("place: the engine names the record").partition())
         }
-        Command::EndLease(end) => end.id,
-        Command::StartBulk(start) => return of_bulk(shared, start.id.expect("place: the engine has minted an id")),
-        Command::StopBulk(stop) => return of_bulk(shared, stop.id),
-        Command::ShareBulk(share) => return Ok(share.partition),
-        Command::ReportBulk(report) => return Ok(report.job.partition()),
+        Command::EndLease(end) => About::Execution(end.id),
+        Command::StartBulk(start) => About::Bulk(start.id.expect("place: the engine has minted an id")),
+        Command::StopBulk(stop) => About::Bulk(stop.id),
+        Command::ShareBulk(share) => About::Partition(share.partition),
+        Command::ReportBulk(report) => About::Partition(report.job.partition()),
         Command::AdvanceBulk(advance) => {
-            return Ok(advance.key.expect("place: a bulk job names its record").partition());
+            About::Partition(advance.key.expect("place: a bulk job names its record").partition())
         }
         Command::CreateKey(_)
         | Command::ChangeKey(_)
         | Command::RotateKey(_)
         | Command::RevokeKey(_)
-        | Command::TouchKey(_) => return Ok(api_key::HOME),
-        Command::NoteRefusal(note) => return Ok(note.partition),
-    };
-    of_id(shared, id)
+        | Command::TouchKey(_) => About::Partition(api_key::HOME),
+        Command::NoteRefusal(note) => About::Partition(note.partition),
+        Command::KeepAnswer(keep) => About::Partition(keep.partition),
+        Command::DrainNode(drain) => About::Partition(drain.partition),
+    }
 }

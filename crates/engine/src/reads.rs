@@ -1,6 +1,7 @@
 //! Reads. They go straight to the store: what has been acknowledged is committed, so a read after it sees it.
 
 use crate::engine::Shared;
+use crate::history;
 use crate::place;
 use crate::runtime;
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use weft_core::error::Rejection;
 use weft_core::execution::check;
 use weft_core::filter::Filter;
 use weft_core::limits;
-use weft_core::record::attempt::{AttemptState, Failure};
+use weft_core::record::attempt::Failure;
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{Outcome, PublicState, Reason, State};
 use weft_core::record::{Attempt, Execution, Key, Record, Step};
@@ -67,18 +68,6 @@ pub struct ResultView {
     pub failure: Option<Failure>,
 }
 
-/// One line of an execution's history.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HistoryEntry {
-    pub at: Time,
-    pub what: Text,
-    pub attempt: Option<u32>,
-    pub epoch: Option<u64>,
-    pub worker: Option<Text>,
-    pub by: Option<Text>,
-    pub reason: Option<Text>,
-}
-
 /// Which executions to list or count. Nothing set means all of the namespace.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
@@ -127,6 +116,8 @@ pub struct ListPage {
     pub executions: Vec<Execution>,
     /// Of each of them, in the same order.
     pub revisions: Vec<CommitId>,
+    /// Why the last attempt of each failed, if it did; in the same order.
+    pub failures: Vec<Option<Failure>>,
     /// Absent exactly at the end. A page may be short, or empty, and still have one: its cost is bounded.
     pub next_cursor: Option<String>,
 }
@@ -171,7 +162,7 @@ pub async fn load(shared: &Shared, who: &Principal, id: ExecutionId, parts: Part
     load_revised(shared, who, id, parts).await.map(|(execution, _)| execution)
 }
 
-async fn load_revised(
+pub(crate) async fn load_revised(
     shared: &Shared,
     who: &Principal,
     id: ExecutionId,
@@ -198,15 +189,37 @@ pub async fn namespace_of(shared: &Shared, id: ExecutionId) -> Result<Option<Tex
 
 /// Namespaces that hold executions, in order: one short scan each, however many executions they hold.
 pub async fn namespaces(shared: &Shared, after: Option<&str>, limit: usize) -> Result<Vec<Text>, Rejection> {
+    let beyond = |name: &Text| Place {
+        columns: vec![Value::text(name), Value::Int(i64::MAX)],
+        key: Bytes::copy_from_slice(uuid::Uuid::max().as_bytes()),
+    };
+    first_columns(shared, IndexId::ByCreated, beyond, after, limit).await
+}
+
+/// Namespaces that have registered worker processes, in order: one short scan each.
+pub async fn worker_namespaces(shared: &Shared, after: Option<&str>, limit: usize) -> Result<Vec<Text>, Rejection> {
+    let beyond = |name: &Text| Place {
+        // Names of processes are ASCII: the last letter there is lies beyond them.
+        columns: vec![Value::text(name), Value::text(&"\u{10ffff}".into())],
+        key: Bytes::from_static(&[0xff; 32]),
+    };
+    first_columns(shared, IndexId::Workers, beyond, after, limit).await
+}
+
+/// The different texts in the first column of an index; `beyond` is the place behind all entries of one.
+async fn first_columns(
+    shared: &Shared,
+    index: IndexId,
+    beyond: impl Fn(&Text) -> Place,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Vec<Text>, Rejection> {
     let mut found: Vec<Text> = Vec::new();
     let mut last: Option<Text> = after.map(Text::from);
     while found.len() < limit {
-        let beyond = last.as_ref().map(|name| Place {
-            columns: vec![Value::text(name), Value::Int(i64::MAX)],
-            key: Bytes::copy_from_slice(uuid::Uuid::max().as_bytes()),
-        });
+        let beyond = last.as_ref().map(&beyond);
         let scan = Scan {
-            target: Target::Index(IndexId::ByCreated),
+            target: Target::Index(index),
             ranges: vec![Range { prefix: Vec::new(), after: beyond, until: None }],
             limit: 1,
             descending: false,
@@ -339,17 +352,6 @@ pub async fn wait(
     }
 }
 
-pub async fn attempt(shared: &Shared, who: &Principal, id: ExecutionId, index: u32) -> Result<Attempt, Rejection> {
-    let execution = load(shared, who, id, PartMask::NONE).await?;
-    if let Some(mut open) = execution.hot.open.filter(|open| open.index == index) {
-        open.seal();
-        return Ok(open);
-    }
-    let found =
-        if index < execution.hot.attempts { load_attempt(shared, id, index, PartMask::ALL).await? } else { None };
-    found.ok_or(Rejection::AttemptNotFound)
-}
-
 /// The steps of the current run in their order. With a fence only for its holder.
 pub async fn steps(
     shared: &Shared,
@@ -403,7 +405,13 @@ async fn read_steps(
     Ok(steps)
 }
 
-pub async fn step(shared: &Shared, who: &Principal, id: ExecutionId, name: &str) -> Result<StepValue, Rejection> {
+/// What is recorded under a name, and its revision.
+pub async fn step(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    name: &str,
+) -> Result<(StepValue, CommitId), Rejection> {
     let execution = load(shared, who, id, PartMask::NONE).await?;
     let key = Step::name_key(id, execution.hot.steps.from, name);
     let number = match read_one(shared, key, PartMask::ALL).await? {
@@ -413,8 +421,10 @@ pub async fn step(shared: &Shared, who: &Principal, id: ExecutionId, name: &str)
         },
         _ => return Err(Rejection::StepNotFound),
     };
-    let found = read_steps(shared, id, number..number + 1, PartMask::ALL).await?;
-    found.first().map(StepValue::of).ok_or(Rejection::StepNotFound)
+    match read_revised(shared, Key::Step(id, number), PartMask::ALL).await? {
+        Some((Record::Step(step), revision)) => Ok((StepValue::of(&step), revision)),
+        _ => Err(Rejection::StepNotFound),
+    }
 }
 
 /// The children of an execution after `cursor`, which live where it does.
@@ -456,89 +466,14 @@ pub async fn children(
     Ok(page)
 }
 
-pub async fn attempts(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<Vec<Attempt>, Rejection> {
-    let execution = load(shared, who, id, PartMask::NONE).await?;
-    ended_attempts(shared, &execution).await
-}
-
-/// The ended attempts in order, then the open one.
-async fn ended_attempts(shared: &Shared, execution: &Execution) -> Result<Vec<Attempt>, Rejection> {
-    let open = execution.hot.open.as_ref();
-    let ended = execution.hot.attempts - u32::from(open.is_some());
-    let keys: Vec<(Key, PartMask)> =
-        (0..ended).map(|index| (Key::Attempt(execution.id, index), PartMask::ALL)).collect();
-    let read = shared.store.read(execution.id.partition(), keys.clone()).await.map_err(unavailable)?;
-    let mut attempts = Vec::with_capacity(keys.len() + 1);
-    for ((key, parts), found) in keys.into_iter().zip(read.found) {
-        if let Some(found) = found
-            && let Record::Attempt(attempt) = decode(key, &found, parts)?
-        {
-            attempts.push(*attempt);
-        }
-    }
-    if let Some(mut open) = open.cloned() {
-        open.seal();
-        attempts.push(open);
-    }
-    Ok(attempts)
-}
-
-pub async fn history(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<(Vec<HistoryEntry>, u32), Rejection> {
-    let execution = load(shared, who, id, PartMask::of(schema::ACTIONS)).await?;
-    let attempts = ended_attempts(shared, &execution).await?;
-    let mut dropped = execution.actions().dropped;
-    let entry = |at: Time, what: &str| HistoryEntry {
-        at,
-        what: what.into(),
-        attempt: None,
-        epoch: None,
-        worker: None,
-        by: None,
-        reason: None,
-    };
-    let mut entries =
-        vec![HistoryEntry { by: Some(execution.spec.creator.clone()), ..entry(execution.hot.created_at, "submitted") }];
-    // Before the attempts: of things that happened at one time, the cause stands before what it caused.
-    for action in &execution.actions().kept {
-        entries.push(HistoryEntry {
-            epoch: Some(action.epoch),
-            by: Some(action.by.clone()),
-            reason: Some(action.reason.clone()),
-            ..entry(action.at, &action.verb)
-        });
-    }
-    for attempt in &attempts {
-        dropped += attempt.leases_dropped;
-        for episode in &attempt.leases {
-            let of = |at: Time, what: &str| HistoryEntry {
-                attempt: Some(attempt.index),
-                epoch: Some(episode.epoch),
-                worker: Some(episode.instance.clone()),
-                ..entry(at, what)
-            };
-            entries.push(of(episode.from, "claimed"));
-            if let (Some(to), Some(cause)) = (episode.to, episode.cause) {
-                let reason = attempt.failure.as_ref().filter(|_| attempt.state == AttemptState::Failed);
-                let reason = reason.map(|failure| Text::from(format!("{}: {}", failure.category, failure.message)));
-                entries.push(HistoryEntry { reason, ..of(to, cause.name()) });
-            }
-        }
-    }
-    if let State::Done { outcome, reason, by, at, attempt, .. } = &execution.hot.state {
-        entries.push(HistoryEntry {
-            attempt: *attempt,
-            epoch: Some(execution.hot.epoch),
-            by: Some(by.clone()),
-            reason: Some(reason.name().into()),
-            ..entry(*at, outcome.name())
-        });
-    }
-    entries.sort_by_key(|entry| (entry.at, entry.epoch));
-    Ok((entries, dropped))
-}
-
 /// One page, merged over states and partitions by (created, id).
 pub async fn list(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<ListPage, Rejection> {
+    let mut page = listed(shared, who, filter).await?;
+    page.failures = history::last_failures(shared, &page.executions).await?;
+    Ok(page)
+}
+
+async fn listed(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<ListPage, Rejection> {
     let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
     let mut cursor = filter.cursor.as_deref().map(parse_cursor).transpose()?;

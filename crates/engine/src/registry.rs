@@ -7,16 +7,20 @@
 use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::partition::Input;
+use crate::reads::unavailable;
 use futures_util::future;
 use std::sync::Arc;
 use uuid::Uuid;
+use weft_core::apply::Applied;
 use weft_core::change::Position;
 use weft_core::command::{Call, Command, Heartbeat, Principal};
 use weft_core::digest::digest;
+use weft_core::error::Rejection;
 use weft_core::limits::NODE_HEARTBEAT_MS;
 use weft_core::loss;
 use weft_core::record::node::Body;
 use weft_core::record::{Node, Record};
+use weft_core::reply::Reply;
 use weft_core::schema::{Kind, PartMask};
 use weft_core::{PartitionId, Time};
 use weft_store::{Error, Range, Scan, Store, Target};
@@ -75,8 +79,10 @@ pub(crate) async fn beat(shared: &Shared, started_at: Time, which: Beat) {
         expected_revision: None,
         command: Command::Heartbeat(heartbeat),
     };
-    if let Some(Err(rejection)) = shared.run(vec![Ok(call)], Urgency::Urgent).await.pop() {
-        tracing::warn!(%rejection, "the heartbeat was not taken");
+    match shared.run(vec![Ok(call)], Urgency::Urgent).await.pop() {
+        Some(Err(rejection)) => tracing::warn!(%rejection, "the heartbeat was not taken"),
+        Some(Ok(Applied { reply: Reply::Node { drain: Some(drain) }, .. })) => shared.want_drain(drain),
+        _ => {}
     }
 }
 
@@ -102,6 +108,19 @@ pub(crate) fn own(shared: &Shared, started_at: Time) -> Node {
             seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
         },
     }
+}
+
+/// Every node that is known, live or not, this one among them.
+pub(crate) async fn all(shared: &Shared) -> Result<Vec<Node>, Rejection> {
+    let mut nodes = match shared.description.exclusive {
+        true => Vec::new(),
+        false => read(shared).await.map_err(unavailable)?,
+    };
+    let uuid = shared.membership.node;
+    if !nodes.iter().any(|node| node.uuid == uuid) {
+        nodes.push(own(shared, shared.started_at));
+    }
+    Ok(nodes)
 }
 
 pub(crate) async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {

@@ -1,15 +1,16 @@
 //! What callers hand in, as builders: `Submission::new("mail").lane("bulk").delay_ms(5_000)`.
 
+use crate::notices::Told;
 use crate::partition::LaneKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::command::{self, CancelMode, ChildrenRule, DeadlineWish, Fence, RetryWish, Step, Steps, When};
+use weft_core::command::{self, CancelMode, ChildrenRule, DeadlineWish, Fence, Payload, RetryWish, Step, Steps, When};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::execution::Policy;
 use weft_core::reply::Claimed;
-use weft_core::text::{self, Capabilities, Text};
+use weft_core::text::{self, Capabilities, LANE_DEFAULT, Text};
 use weft_core::{CommitId, ExecutionId, LeaseId, Time};
 
 /// An execution to be. Everything but the kind has a default.
@@ -37,7 +38,7 @@ impl Submission {
     pub fn new(kind: impl Into<Text>) -> Self {
         Self {
             kind: kind.into(),
-            lane: "default".into(),
+            lane: LANE_DEFAULT.into(),
             input: None,
             content_type: None,
             priority: None,
@@ -316,6 +317,8 @@ pub struct ClaimReply {
     pub draining: bool,
     /// These are the leases that an earlier call with the same request id took.
     pub repeated: bool,
+    /// What its process should know.
+    pub told: Told,
 }
 
 impl ClaimReply {
@@ -363,7 +366,7 @@ fenced!(
         lease_ms: Option<u64> = None,
         percent: Option<u8> = None,
         message: Option<Text> = None,
-        checkpoint: Option<Bytes> = None,
+        checkpoint: Option<Payload> = None,
         steps: Vec<Step> = Vec::new(),
     }
 );
@@ -384,7 +387,7 @@ impl Renewal {
         self
     }
 
-    pub fn checkpoint(mut self, checkpoint: impl Into<Bytes>) -> Self {
+    pub fn checkpoint(mut self, checkpoint: impl Into<Payload>) -> Self {
         self.checkpoint = Some(checkpoint.into());
         self
     }
@@ -445,7 +448,7 @@ fenced!(
     Failing {
         category: Text = "application".into(),
         message: Text = "".into(),
-        detail: Option<Bytes> = None,
+        detail: Option<Payload> = None,
         retry: RetryWish = RetryWish::Policy,
         steps: Vec<Step> = Vec::new(),
     }
@@ -462,7 +465,7 @@ impl Failing {
         self
     }
 
-    pub fn detail(mut self, detail: impl Into<Bytes>) -> Self {
+    pub fn detail(mut self, detail: impl Into<Payload>) -> Self {
         self.detail = Some(detail.into());
         self
     }
@@ -483,7 +486,7 @@ fenced!(
     Progressing {
         percent: Option<u8> = None,
         message: Option<Text> = None,
-        checkpoint: Option<Bytes> = None,
+        checkpoint: Option<Payload> = None,
         renew_ms: Option<u64> = None,
     }
 );
@@ -499,7 +502,7 @@ impl Progressing {
         self
     }
 
-    pub fn checkpoint(mut self, checkpoint: impl Into<Bytes>) -> Self {
+    pub fn checkpoint(mut self, checkpoint: impl Into<Payload>) -> Self {
         self.checkpoint = Some(checkpoint.into());
         self
     }
@@ -507,7 +510,7 @@ impl Progressing {
 
 fenced!(
     /// Hands the work back until a time; the same attempt goes on afterwards.
-    Delaying { until: When = When::InMs(0), checkpoint: Option<Bytes> = None, steps: Vec<Step> = Vec::new() }
+    Delaying { until: When = When::InMs(0), checkpoint: Option<Payload> = None, steps: Vec<Step> = Vec::new() }
 );
 
 impl Delaying {
@@ -516,7 +519,7 @@ impl Delaying {
         self
     }
 
-    pub fn checkpoint(mut self, checkpoint: impl Into<Bytes>) -> Self {
+    pub fn checkpoint(mut self, checkpoint: impl Into<Payload>) -> Self {
         self.checkpoint = Some(checkpoint.into());
         self
     }
@@ -528,7 +531,7 @@ fenced!(
         children: Option<Vec<ExecutionId>> = None,
         rule: ChildrenRule = ChildrenRule::AllOf,
         timeout_ms: Option<u64> = None,
-        checkpoint: Option<Bytes> = None,
+        checkpoint: Option<Payload> = None,
     }
 );
 
@@ -600,12 +603,12 @@ impl Cancellation {
 
 steered!(
     /// Moves the time that an execution waits for.
-    Rescheduling(start: When = When) {}
+    Rescheduling(start: When = When) { reason: Text = Text::default() }
 );
 
 steered!(
     /// Changes the priority; it keeps the time it became ready.
-    Prioritising(priority: u32 = u32) {}
+    Prioritising(priority: u32 = u32) { reason: Text = Text::default() }
 );
 
 steered!(
@@ -614,6 +617,7 @@ steered!(
         fence: Option<Fence> = None,
         set: BTreeMap<Text, Text> = BTreeMap::new(),
         remove: Vec<Text> = Vec::new(),
+        reason: Text = Text::default(),
     }
 );
 
@@ -669,8 +673,23 @@ impl Holding {
 
 steered!(
     /// Lifts the operator's hold.
-    Releasing() {}
+    Releasing() { reason: Text = Text::default() }
 );
+
+/// Those whose reason is not asked for, and can be given.
+macro_rules! reasoned {
+    ($($type:ident),+) => {
+        $(impl $type {
+            /// Why, for the history and the audit log.
+            pub fn reason(mut self, reason: impl Into<Text>) -> Self {
+                self.reason = reason.into();
+                self
+            }
+        })+
+    };
+}
+
+reasoned!(Rescheduling, Prioritising, Tagging, Releasing, Purging);
 
 impl From<ExecutionId> for Releasing {
     fn from(id: ExecutionId) -> Self {
@@ -702,7 +721,7 @@ steered!(
 
 steered!(
     /// Removes an ended execution now, whatever its retention says.
-    Purging() {}
+    Purging() { reason: Text = Text::default() }
 );
 
 impl From<ExecutionId> for Purging {

@@ -22,6 +22,11 @@ pub trait Runtime: Send + Sync + 'static {
         self.clock().ms().saturating_mul(1_000)
     }
 
+    /// What this machine takes for the time of day, which others may set: only ever compared with the store's clock.
+    fn wall(&self) -> Time {
+        self.clock()
+    }
+
     fn sleep(&self, ms: u64) -> BoxFuture<()>;
 
     /// Runs a task until it ends or the node does.
@@ -45,13 +50,13 @@ impl TokioRuntime {
     /// # Panics
     /// If it is called outside a tokio runtime.
     pub fn current() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self {
-            handle: tokio::runtime::Handle::current(),
-            began_at: Time::from_ms(since.as_millis() as u64),
-            began: tokio::time::Instant::now(),
-        }
+        Self { handle: tokio::runtime::Handle::current(), began_at: time_of_day(), began: tokio::time::Instant::now() }
     }
+}
+
+fn time_of_day() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time::from_ms(since.as_millis() as u64)
 }
 
 impl Runtime for TokioRuntime {
@@ -61,6 +66,10 @@ impl Runtime for TokioRuntime {
 
     fn clock_us(&self) -> u64 {
         self.began_at.ms() * 1_000 + self.began.elapsed().as_micros() as u64
+    }
+
+    fn wall(&self) -> Time {
+        time_of_day()
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<()> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
-use weft_core::command::{self, Command, Step};
+use weft_core::command::{self, Command, Payload, Step};
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
 use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply};
 use weft_core::text::Text;
@@ -101,7 +101,7 @@ fn size_of_steps(steps: &[Step]) -> usize {
 
 ask!(
     Renewal, Urgent -> Renewed,
-    bytes(item) = size(&item.checkpoint) + size_of_steps(&item.steps),
+    bytes(item) = Payload::len_of(&item.checkpoint) + size_of_steps(&item.steps),
     command(item, _entropy) = Command::Renew(command::Renew {
         id: item.id,
         fence: item.fence,
@@ -140,7 +140,7 @@ ask!(
 
 ask!(
     Failing, Urgent -> AfterFailure,
-    bytes(item) = size(&item.detail) + size_of_steps(&item.steps),
+    bytes(item) = Payload::len_of(&item.detail) + size_of_steps(&item.steps),
     command(item, entropy) = Command::Fail(command::Fail {
         id: item.id,
         fence: item.fence,
@@ -157,7 +157,7 @@ ask!(
 
 ask!(
     Progressing, Urgent -> u64,
-    bytes(item) = size(&item.checkpoint),
+    bytes(item) = Payload::len_of(&item.checkpoint),
     command(item, _entropy) = Command::Progress(command::Progress {
         id: item.id,
         fence: item.fence,
@@ -172,7 +172,7 @@ ask!(
 
 ask!(
     Delaying, Urgent -> Time,
-    bytes(item) = size(&item.checkpoint) + size_of_steps(&item.steps),
+    bytes(item) = Payload::len_of(&item.checkpoint) + size_of_steps(&item.steps),
     command(item, _entropy) = Command::Delay(command::Delay {
         id: item.id,
         fence: item.fence,
@@ -186,7 +186,7 @@ ask!(
 
 ask!(
     Waiting, Urgent -> Children,
-    bytes(item) = size(&item.checkpoint),
+    bytes(item) = Payload::len_of(&item.checkpoint),
     command(item, _entropy) = Command::WaitChildren(command::WaitChildren {
         id: item.id,
         fence: item.fence,
@@ -216,7 +216,8 @@ ask!(
 ask!(
     Rescheduling, Normal -> (Time, Time),
     bytes(_item) = 0,
-    command(item, _entropy) = Command::Reschedule(command::Reschedule { id: item.id, start: item.start }),
+    command(item, _entropy) =
+        Command::Reschedule(command::Reschedule { id: item.id, start: item.start, reason: item.reason }),
     Reply::Rescheduled { old, new } => (old, new),
     revision = item.expected_revision
 );
@@ -224,7 +225,11 @@ ask!(
 ask!(
     Prioritising, Normal -> u32,
     bytes(_item) = 0,
-    command(item, _entropy) = Command::ChangePriority(command::ChangePriority { id: item.id, priority: item.priority }),
+    command(item, _entropy) = Command::ChangePriority(command::ChangePriority {
+        id: item.id,
+        priority: item.priority,
+        reason: item.reason,
+    }),
     Reply::PriorityChanged { old, .. } => old,
     revision = item.expected_revision
 );
@@ -232,8 +237,13 @@ ask!(
 ask!(
     Tagging, Normal -> Arc<BTreeMap<Text, Text>>,
     bytes(_item) = 0,
-    command(item, _entropy) =
-        Command::SetTags(command::SetTags { id: item.id, fence: item.fence, set: item.set, remove: item.remove }),
+    command(item, _entropy) = Command::SetTags(command::SetTags {
+        id: item.id,
+        fence: item.fence,
+        set: item.set,
+        remove: item.remove,
+        reason: item.reason,
+    }),
     Reply::Tags(tags) => tags,
     revision = item.expected_revision
 );
@@ -263,7 +273,7 @@ ask!(
 ask!(
     Releasing, Urgent -> Released,
     bytes(_item) = 0,
-    command(item, _entropy) = Command::Release(command::Release { id: item.id }),
+    command(item, _entropy) = Command::Release(command::Release { id: item.id, reason: item.reason }),
     Reply::Released { changed, public_state } => Released { changed, public_state },
     revision = item.expected_revision
 );
@@ -293,7 +303,7 @@ ask!(
 ask!(
     Purging, Normal -> (),
     bytes(_item) = 0,
-    command(item, _entropy) = Command::Purge(command::Purge { id: item.id }),
+    command(item, _entropy) = Command::Purge(command::Purge { id: item.id, reason: item.reason }),
     Reply::Purged => (),
     revision = item.expected_revision
 );

@@ -15,6 +15,8 @@ pub struct Task {
     pub tags: BTreeMap<String, String>,
     /// None is the same as empty on stdin; as a file, none means no `WEFT_INPUT_FILE`.
     pub input: Option<Bytes>,
+    /// W3C trace context, for programs that make traces.
+    pub trace: Option<String>,
     /// The last checkpoint, by this or an earlier attempt.
     pub checkpoint: Option<Bytes>,
 }
@@ -49,5 +51,7 @@ pub fn variables(task: &Task, folder: &Folder, prefix: &str) -> Vec<(String, OsS
     variables.extend(folder.input.as_ref().map(|path| ("INPUT_FILE", path.into())));
     variables.extend(folder.checkpoint.as_ref().map(|path| ("CHECKPOINT_FILE", path.into())));
     let prefixed = variables.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value));
-    prefixed.chain([(control_variable(prefix), folder.control().into())]).collect()
+    // The name that tools for traces look for, whatever ours begin with.
+    let trace = task.trace.as_ref().map(|trace| ("TRACEPARENT".to_string(), trace.into()));
+    prefixed.chain([(control_variable(prefix), folder.control().into())]).chain(trace).collect()
 }

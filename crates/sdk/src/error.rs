@@ -16,6 +16,8 @@ pub enum Error {
         /// The same call may be answered later.
         retryable: bool,
         message: String,
+        /// How long to wait at least before that, if something on the way said so.
+        retry_after_ms: Option<u64>,
         source: Option<Source>,
     },
     /// Something arrived that is not what was expected, or a value cannot be written as what it is sent as.
@@ -56,16 +58,18 @@ impl Error {
     pub fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Error::Rejected(problem) => problem.retry_after_ms,
-            _ => None,
+            Error::Transport { retry_after_ms, .. } => *retry_after_ms,
+            Error::Decode { .. } | Error::Config(_) => None,
         }
     }
 
     pub(crate) fn unreachable(message: impl Into<String>, source: impl Into<Source>) -> Self {
-        Error::Transport { retryable: true, message: message.into(), source: Some(source.into()) }
+        let source = Some(source.into());
+        Error::Transport { retryable: true, message: message.into(), retry_after_ms: None, source }
     }
 
     pub(crate) fn no_answer(message: impl Into<String>) -> Self {
-        Error::Transport { retryable: true, message: message.into(), source: None }
+        Error::Transport { retryable: true, message: message.into(), retry_after_ms: None, source: None }
     }
 
     pub(crate) fn decode(message: impl Into<String>, source: impl Into<Source>) -> Self {

@@ -2,21 +2,48 @@
 //! again. Calls that a lease protects need none: the server knows a repeat by the fence.
 
 use crate::world::World;
+use std::collections::BTreeSet;
 use std::time::Duration;
-use weft_api::{Args, Call};
+use weft_api::{Args, Call, Item, Reply};
+
+/// Submissions of a call whose keys were minted here.
+#[derive(Default)]
+pub struct Minted(BTreeSet<usize>);
+
+impl Minted {
+    /// Nobody else has a minted key. If it was bound already, it was by an earlier try of the same call, whose reply was
+    /// lost; to the caller that is no duplicate.
+    pub fn own(&self, reply: &mut Reply) {
+        match reply {
+            Reply::SubmitExecution(submitted) if self.0.contains(&0) => submitted.duplicate = false,
+            Reply::SubmitExecutions(reply) => {
+                for index in &self.0 {
+                    if let Some(Item::Ok(submitted)) = reply.results.get_mut(*index) {
+                        submitted.duplicate = false;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
 
 /// Gives the call, or each item of a batch, a key if it has none.
-pub fn mint(call: &mut Call, world: &World) {
+pub fn mint(call: &mut Call, world: &World) -> Minted {
+    let mut minted = Minted::default();
     match call {
-        Call::SubmitExecution(args) => match args.body.idempotency_key {
-            Some(_) => {}
-            None => header(args, world),
-        },
+        Call::SubmitExecution(args) if args.body.idempotency_key.is_none() && args.idempotency_key.is_none() => {
+            minted.0.insert(0);
+            header(args, world);
+        }
         Call::SubmitExecutions(args) => {
             // What is in braces decides where they are kept: all of one batch go together, and cost one commit.
             let batch = world.fresh();
             for (index, item) in args.body.items.iter_mut().enumerate() {
-                item.idempotency_key.get_or_insert_with(|| format!("{{{batch}}}{index}"));
+                if item.idempotency_key.is_none() {
+                    minted.0.insert(index);
+                    item.idempotency_key = Some(format!("{{{batch}}}{index}"));
+                }
             }
         }
         Call::CancelExecutions(args) => {
@@ -45,10 +72,12 @@ pub fn mint(call: &mut Call, world: &World) {
         Call::PurgeExecution(args) => header(args, world),
         Call::RotateKey(args) => header(args, world),
         Call::RevokeKey(args) => header(args, world),
-        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => header(args, world),
-        Call::MarkWorkerDead(args) => header(args, world),
+        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => beside(args, |body| &mut body.request_id, world),
+        Call::MarkWorkerDead(args) => beside(args, |body| &mut body.request_id, world),
+        Call::DrainNode(args) => beside(args, |body| &mut body.request_id, world),
         _ => {}
     }
+    minted
 }
 
 fn fill(key: &mut Option<String>, world: &World) {

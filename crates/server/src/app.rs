@@ -3,6 +3,7 @@
 use crate::auth::{Keyring, Keys};
 use crate::body;
 use crate::bucket::{Buckets, Rate};
+use crate::budget::{BodyMemory, Budget};
 use crate::connection::Silence;
 use crate::cors::Origins;
 use crate::drain::Drain;
@@ -11,6 +12,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use weft_api::node::Setting;
 use weft_api::operation::BodyMax;
 use weft_dispatch::Dispatch;
 use weft_dispatch::secret::Macs;
@@ -34,6 +36,8 @@ pub struct Options {
     pub drain: Duration,
     /// How long connections may say nothing.
     pub silence: Silence,
+    /// How much of the memory bodies may take.
+    pub body_memory: BodyMemory,
     /// How long a key is trusted without another look at it. While a call waits, its key is looked at twice in
     /// that time.
     pub key_trust: Duration,
@@ -84,6 +88,7 @@ impl Options {
             waiting_per_key_max: 1_000,
             drain: Duration::from_secs(15),
             silence: Silence::default(),
+            body_memory: BodyMemory::default(),
             key_trust: Duration::from_secs(2),
         }
     }
@@ -103,6 +108,7 @@ pub(crate) struct Shared {
     pub keyring: Option<Keyring>,
     pub buckets: Buckets,
     pub drain: Drain,
+    pub budget: Budget,
     pub health: Arc<Health>,
     pub metrics: Metrics,
     started: Instant,
@@ -122,6 +128,7 @@ impl App {
                 (Some(Keyring::new(engine.clone(), macs.clone(), keys.clone(), options.key_trust)), Some(macs.clone()))
             }
         };
+        let body_memory = options.body_memory;
         let health = Arc::new(Health::default());
         Health::watch(&health, engine.clone());
         Self {
@@ -133,6 +140,7 @@ impl App {
                 keyring,
                 buckets: Buckets::new(NAMES_MAX),
                 drain: Drain::default(),
+                budget: Budget::new(body_memory),
                 health,
                 started: Instant::now(),
             }),
@@ -147,6 +155,11 @@ impl App {
     pub fn reload(&self, rates: Rates, cors_origins: Origins) {
         let mut current = self.shared.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = (rates, Arc::new(cors_origins));
+    }
+
+    /// What `GET /v1/config` tells from now on. Secrets must not be in it.
+    pub fn show_settings(&self, settings: Vec<Setting>) {
+        self.shared.dispatch.set_settings(settings);
     }
 
     /// True if nobody needs a key.

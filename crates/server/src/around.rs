@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::identify::{Peer, RequestId};
-use crate::{access, cors, leftover, pack, reply, trace};
+use crate::{access, cors, leftover, pack, reply};
 use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use http_body::Body as _;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 use tracing::Instrument;
-use weft_api::{Code, Problem};
+use weft_api::{Code, Problem, trace};
 
 const URI_MAX: usize = 16 << 10;
 /// Names and values together.
@@ -36,15 +36,18 @@ pub async fn around(
     let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let packing = pack::wanted(request.headers());
+    let big_as_text = reply::wants_big_as_text(request.headers());
     let leftover = leftover::lend(&mut request);
     let mut name = String::from("-");
     let path = request.uri().path();
     let span = tracing::info_span!("request", %method, route, path, request_id = id, status = tracing::field::Empty);
-    trace::begin(&span, request.headers());
+    if let Some(traceparent) = request.headers().get(trace::TRACEPARENT).and_then(|value| value.to_str().ok()) {
+        trace::adopt(&span, traceparent);
+    }
     let result = if preflight && origin.is_some() {
         Ok(reply::bytes(204, Bytes::new(), None))
     } else {
-        match check_head(&request) {
+        match check_head(&request).and(big_as_text.as_ref().map(|_| ()).map_err(Problem::clone)) {
             Err(problem) => Err(problem),
             // A panic is a fault of ours; it ends this request and nothing else.
             Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone()))
@@ -61,6 +64,9 @@ pub async fn around(
     };
     let mut response =
         result.unwrap_or_else(|problem| reply::problem(&Problem { request_id: Some(id.clone()), ..problem }));
+    if matches!(big_as_text, Ok(true)) {
+        reply::write_big_as_text(&mut response).await;
+    }
     if let Some(packing) = packing {
         pack::pack(&mut response, packing).await;
     }

@@ -1,5 +1,6 @@
 //! Reading request bodies: bounded while they arrive and while they are unpacked.
 
+use crate::budget::Share;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
@@ -38,9 +39,10 @@ impl Max {
     }
 }
 
-/// All of the body, unpacked, if it is not larger than `max`.
-pub async fn read(headers: &HeaderMap, body: Body, max: Max) -> Result<Bytes, Problem> {
-    let bytes = unpack(headers, arrived(headers, body, max.base64).await?, max.base64)?;
+/// All of the body, unpacked, if it is not larger than `max` and there is memory for it.
+pub async fn read(headers: &HeaderMap, body: Body, max: Max, share: &mut Share<'_>) -> Result<Bytes, Problem> {
+    let arrived = arrived(headers, body, max.base64, share).await?;
+    let bytes = unpack(headers, arrived, max.base64, share)?;
     let is_longer = || bytes.windows(BASE64.len()).any(|window| window == BASE64);
     match bytes.len() > max.plain && !is_longer() {
         true => Err(too_large(max.plain, Some(bytes.len()))),
@@ -48,11 +50,12 @@ pub async fn read(headers: &HeaderMap, body: Body, max: Max) -> Result<Bytes, Pr
     }
 }
 
-async fn arrived(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Bytes, Problem> {
+async fn arrived(headers: &HeaderMap, mut body: Body, max: usize, share: &mut Share<'_>) -> Result<Bytes, Problem> {
     let declared = headers.get(http::header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if declared.is_some_and(|length: usize| length > max) {
         return Err(too_large(max, declared));
     }
+    share.grow(declared.unwrap_or(0))?;
     let mut bytes = BytesMut::new();
     loop {
         let frame = match tokio::time::timeout(IDLE, body.frame()).await {
@@ -65,6 +68,7 @@ async fn arrived(headers: &HeaderMap, mut body: Body, max: usize) -> Result<Byte
             if bytes.len() + data.len() > max {
                 return Err(too_large(max, None));
             }
+            share.grow(bytes.len() + data.len())?;
             bytes.extend_from_slice(data);
         }
     }
@@ -80,16 +84,16 @@ fn too_large(max: usize, got: Option<usize>) -> Problem {
     }
 }
 
-fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Problem> {
+fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize, share: &mut Share<'_>) -> Result<Bytes, Problem> {
     let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?").trim().to_lowercase());
     match encoding.as_deref() {
         None | Some("" | "identity") => Ok(bytes),
         // Both go on where a stream ends, and take nothing there but another one.
-        Some("gzip") => drawn("gzip", MultiGzDecoder::new(&bytes[..]), bytes.len(), max),
+        Some("gzip") => drawn("gzip", MultiGzDecoder::new(&bytes[..]), bytes.len(), max, share),
         Some("zstd") => {
             let mut decoder = zstd::Decoder::new(&bytes[..]).map_err(|_| no_memory())?;
             decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|_| no_memory())?;
-            drawn("zstd", decoder, bytes.len(), max)
+            drawn("zstd", decoder, bytes.len(), max, share)
         }
         Some(other) => {
             let problem =
@@ -100,9 +104,16 @@ fn unpack(headers: &HeaderMap, bytes: Bytes, max: usize) -> Result<Bytes, Proble
 }
 
 /// What a decoder gives, if that is no more than is allowed.
-fn drawn(packing: &str, decoder: impl Read, packed: usize, max: usize) -> Result<Bytes, Problem> {
+fn drawn(
+    packing: &str,
+    decoder: impl Read,
+    packed: usize,
+    max: usize,
+    share: &mut Share<'_>,
+) -> Result<Bytes, Problem> {
     // What honest callers send does not shrink more than this.
     let most = max.min(packed.saturating_mul(RATIO_MAX).max(UNPACK_MIN));
+    share.grow(packed + most)?;
     let mut out = Vec::new();
     // One byte more than allowed is enough to know.
     let read = decoder.take(most as u64 + 1).read_to_end(&mut out);
@@ -125,9 +136,15 @@ pub fn check_depth(bytes: &[u8]) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{BodyMemory, Budget};
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use std::io::Write;
+
+    async fn taken(headers: &HeaderMap, body: Body, max: Max) -> Result<Bytes, Problem> {
+        let budget = Budget::new(BodyMemory::default());
+        read(headers, body, max, &mut budget.share(None, false)).await
+    }
 
     fn packed(bytes: &[u8]) -> Body {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
@@ -139,13 +156,13 @@ mod tests {
     async fn api_7_a_body_is_unpacked_up_to_its_limit_and_no_further() {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_ENCODING, "gzip".parse().unwrap());
-        let good = read(&headers, packed(&[7; 1_000]), Max::of(1_000)).await.unwrap();
+        let good = taken(&headers, packed(&[7; 1_000]), Max::of(1_000)).await.unwrap();
         assert_eq!(good, vec![7; 1_000]);
         for bomb in [50 << 20, 900 << 10] {
-            let refused = read(&headers, packed(&vec![0; bomb]), Max::of(1 << 20)).await.unwrap_err();
+            let refused = taken(&headers, packed(&vec![0; bomb]), Max::of(1 << 20)).await.unwrap_err();
             assert_eq!(refused.code, Code::PayloadTooLarge, "{bomb}");
         }
-        let lie = read(&headers, Body::from("not gzip"), Max::of(1_000)).await.unwrap_err();
+        let lie = taken(&headers, Body::from("not gzip"), Max::of(1_000)).await.unwrap_err();
         assert_eq!(lie.code, Code::InvalidArgument);
     }
 
@@ -155,7 +172,7 @@ mod tests {
         headers.insert(CONTENT_ENCODING, "zstd".parse().unwrap());
         let packed = |bytes: &[u8]| zstd::bulk::compress(bytes, 3).unwrap();
         let body = Body::from(packed(&[7; 1_000]));
-        assert_eq!(read(&headers, body, Max::of(1_000)).await.unwrap(), vec![7; 1_000]);
+        assert_eq!(taken(&headers, body, Max::of(1_000)).await.unwrap(), vec![7; 1_000]);
         let more = [packed(b"{}"), b"and more".to_vec()].concat();
         let half = packed(&(0..=255).cycle().take(999).collect::<Vec<u8>>())[..100].to_vec();
         for (bytes, code) in [
@@ -164,7 +181,7 @@ mod tests {
             (more, Code::InvalidArgument),
             (half, Code::InvalidArgument),
         ] {
-            assert_eq!(read(&headers, Body::from(bytes), Max::of(1 << 20)).await.unwrap_err().code, code);
+            assert_eq!(taken(&headers, Body::from(bytes), Max::of(1 << 20)).await.unwrap_err().code, code);
         }
     }
 
@@ -176,22 +193,25 @@ mod tests {
         encoder.write_all(b"{}").unwrap();
         let mut bytes = encoder.finish().unwrap();
         bytes.extend_from_slice(b"and more");
-        let refused = read(&headers, Body::from(bytes), Max::of(1_000)).await.unwrap_err();
+        let refused = taken(&headers, Body::from(bytes), Max::of(1_000)).await.unwrap_err();
         assert_eq!(refused.code, Code::InvalidArgument);
     }
 
     #[tokio::test]
     async fn base64_may_be_longer_than_what_it_stands_for() {
         let (headers, max) = (HeaderMap::new(), Max { plain: 20, base64: 30 });
-        assert!(read(&headers, Body::from(r#"{"base64":"AAAAAAAAAAAA"}"#), max).await.is_ok());
-        let plain = read(&headers, Body::from(r#"{"text":"AAAAAAAAAAAA"}"#), max).await;
+        assert!(taken(&headers, Body::from(r#"{"base64":"AAAAAAAAAAAA"}"#), max).await.is_ok());
+        let plain = taken(&headers, Body::from(r#"{"text":"AAAAAAAAAAAA"}"#), max).await;
         assert_eq!(plain.unwrap_err().code, Code::PayloadTooLarge);
     }
 
     #[tokio::test]
     async fn a_body_of_one_byte_too_many_is_refused() {
         let headers = HeaderMap::new();
-        assert_eq!(read(&headers, Body::from(vec![1; 10]), Max::of(10)).await.unwrap().len(), 10);
-        assert_eq!(read(&headers, Body::from(vec![1; 11]), Max::of(10)).await.unwrap_err().code, Code::PayloadTooLarge);
+        assert_eq!(taken(&headers, Body::from(vec![1; 10]), Max::of(10)).await.unwrap().len(), 10);
+        assert_eq!(
+            taken(&headers, Body::from(vec![1; 11]), Max::of(10)).await.unwrap_err().code,
+            Code::PayloadTooLarge
+        );
     }
 }

@@ -100,7 +100,8 @@ fn operation(out: &mut String, spec: &Spec, value: &Value) {
     }
     let body = &value["requestBody"]["content"]["application/json"]["schema"];
     if !body.is_null() {
-        let _ = write!(out, "<p>Takes {}.</p>", type_text(body));
+        let about = ticks(value["requestBody"]["description"].as_str().unwrap_or_default());
+        let _ = write!(out, "<p>Takes {}. {about}</p>", type_text(body));
     }
     for (status, reply) in value["responses"].as_object().into_iter().flatten() {
         let schema = &reply["content"]["application/json"]["schema"];
@@ -147,7 +148,7 @@ fn type_text(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         return format!("<a href=#{0}>{0}</a>", escaped(name));
     }
-    if let Some(variants) = schema["oneOf"].as_array() {
+    if let Some(variants) = schema["oneOf"].as_array().or(schema["anyOf"].as_array()) {
         let named: Vec<String> = variants.iter().filter(|variant| variant["type"] != "null").map(type_text).collect();
         return named.join(" or ");
     }

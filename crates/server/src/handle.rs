@@ -2,6 +2,7 @@
 //! often that key calls, what it may do, how large the body is, and only then what it asks.
 
 use crate::app::App;
+use crate::budget::Connection;
 use crate::claim;
 use crate::drain::stopping;
 use crate::identify::{Known, header, identify};
@@ -11,24 +12,27 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 use weft_api::operation::Wire;
-use weft_api::{Call, Code, Item, Problem, Reply, Spec, from_raw, payload};
+use weft_api::{Call, Code, Item, Problem, Reply, Spec, from_raw, payload, trace};
 use weft_dispatch::{Answer, Around};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACEPARENT: HeaderName = HeaderName::from_static(trace::TRACEPARENT);
 const KEY_MAX: usize = weft_core::limits::KEY_MAX;
 /// Revisions that a call may be bound to: each may cost a try.
 const TAGS_MAX: usize = 16;
+/// What keeps leases alive or ends work: no load of others may hold it up.
+const URGENT: [&str; 5] = ["renew", "complete", "fail", "settle", "heartbeat"];
 /// How long a call may take that does not wait for anything.
 const CALL_MAX: Duration = Duration::from_secs(30);
 
 /// Which operation was called, with the parts of its path.
 pub struct Incoming {
     pub spec: &'static Spec,
-    pub path: Vec<String>,
+    /// A path that cannot be read is told to those only who may call.
+    pub path: Result<Vec<String>, Problem>,
 }
 
 /// Answers the call; `name` is told who calls as soon as that is known.
@@ -36,28 +40,35 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
     let shared = &app.shared;
     let spec = incoming.spec;
     let (parts, body) = request.into_parts();
-    let (namespace, query) = query::namespace_of(&parts)?;
+    let (namespace, query) = match query::namespace_of(&parts) {
+        Ok((namespace, query)) => (namespace, Ok(query)),
+        Err(problem) => (None, Err(problem)),
+    };
     let known = identify(shared, &parts, namespace, name).await?;
-    if let Err(problem) = known.caller.may(spec) {
-        shared.metrics.refused("scope");
-        let target = incoming.path.first().cloned().unwrap_or_default();
-        shared.tell_refusal(known.caller.principal("".into()), spec.id, target, problem.code);
-        return Err(problem);
-    }
-    known.caller.chosen()?;
-    let bytes = body::read(&parts.headers, body, shared.body_max(spec.body_max)).await?;
+    let (path, query) = (incoming.path?, query?);
+    let target = path.first().map_or("", String::as_str);
+    shared.allowed(&known.caller, spec.id, target, known.caller.may(spec).and_then(|()| known.caller.chosen()))?;
+    let connection = parts.extensions.get::<Connection>().cloned();
+    let mut share = shared.budget.share(connection, URGENT.contains(&spec.id));
+    let read = body::read(&parts.headers, body, shared.body_max(spec.body_max), &mut share).await;
+    let bytes = read.inspect_err(|problem| match problem.code {
+        Code::PayloadTooLarge => shared.metrics.refused("size"),
+        Code::Busy => shared.metrics.refused("busy"),
+        _ => {}
+    })?;
     let (query, repeat_id) = query::without_repeat_id(spec, query::with_headers(spec, query, &parts.headers)?)?;
     query::check(&query)?;
     let wire = Wire {
-        path: incoming.path.clone(),
+        path: path.clone(),
         query,
         body: bytes,
         idempotency_key: idempotency_key(&parts, spec, repeat_id)?,
         if_match: None,
+        big_as_text: reply::wants_big_as_text(&parts.headers)?,
     };
     let (answer, raw) = carry_out_if(app, &parts, spec, &known, wire).await?;
     if spec.tag == "keys"
-        && let (Some(keyring), Some(key)) = (&shared.keyring, incoming.path.first())
+        && let (Some(keyring), Some(key)) = (&shared.keyring, path.first())
     {
         keyring.forget(key);
     }
@@ -101,7 +112,9 @@ async fn carry_out_wire(
             (Call::from_wire(spec.id, wire)?, false)
         }
     };
-    let around = Around { trace: header(&parts.headers, &TRACEPARENT)? };
+    // Where traces are made, what is submitted goes on from this request and not from the one that made it.
+    let given = header(&parts.headers, &TRACEPARENT)?;
+    let around = Around { trace: trace::current().or(given) };
     Ok((carry_out(app, known, call, around).await?, raw))
 }
 
@@ -125,14 +138,18 @@ fn revisions(headers: &HeaderMap) -> Result<Vec<String>, Problem> {
 
 fn respond(parts: &Parts, spec: &Spec, answer: Answer, raw: bool) -> Result<Response, Problem> {
     if raw && let Some(body) = single(&answer.reply)? {
-        return Ok(reply::bytes(200, body.into(), Some(payload::JSON)));
+        let mut response = reply::typed(200, body.into(), payload::JSON);
+        if is_repeat(&answer.reply) {
+            response.headers_mut().insert(reply::REPLAYED, HeaderValue::from_static("true"));
+        }
+        return Ok(response);
     }
     if let (Some(revision), Some(tags)) = (&answer.revision, header(&parts.headers, &IF_NONE_MATCH)?)
         && tags.split(',').any(|tag| matches!(untagged(tag), "*") || untagged(tag) == revision)
     {
         return Ok(reply::unchanged(revision));
     }
-    Ok(reply::answer(&answer, spec.status))
+    Ok(reply::answer(&answer, spec))
 }
 
 /// What stands in an entity tag. A weak one means the same: a revision is that of one commit.
@@ -191,6 +208,19 @@ fn single(reply: &Reply) -> Result<Option<Vec<u8>>, Problem> {
         Reply::Complete(results) => first(results),
         Reply::Fail(results) => first(results),
         _ => Ok(None),
+    }
+}
+
+/// Whether the one item of a raw form was answered before.
+fn is_repeat(reply: &Reply) -> bool {
+    use weft_api::work::Failed::{Ended, Retry};
+    match reply {
+        Reply::Complete(results) => matches!(results.results.first(), Some(Item::Ok(done)) if done.repeated),
+        Reply::Fail(results) => matches!(
+            results.results.first(),
+            Some(Item::Ok(Retry { repeated: true, .. } | Ended { repeated: true, .. }))
+        ),
+        _ => false,
     }
 }
 

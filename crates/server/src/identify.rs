@@ -59,7 +59,7 @@ pub async fn identify(
             let _ = shared.buckets.take(&address, open, shared.elapsed_ms());
             let nobody = Principal::new("", "unknown", Scopes::NONE);
             let nobody = Principal { origin: Some(origin_of(parts, "")), ..nobody };
-            shared.tell_refusal(nobody, "authenticate", String::new(), problem.code);
+            shared.tell_refusal(&nobody, "authenticate", "", problem.code);
             return Err(problem);
         }
         Err(problem) => return Err(problem),
@@ -92,14 +92,20 @@ fn origin_of(parts: &Parts, key: &str) -> Arc<Origin> {
 }
 
 impl Shared {
-    /// Tells the audit log of a refusal; the engine takes one a second. The answer does not wait for it.
-    pub fn tell_refusal(&self, principal: Principal, verb: &'static str, target: String, code: Code) {
-        let engine = self.dispatch.engine().clone();
-        tokio::spawn(async move {
-            if let Err(rejection) = engine.audit_refusal(&principal, verb, &target, code.name()).await {
-                tracing::warn!(%rejection, verb, "could not note a refusal in the audit log");
-            }
-        });
+    /// Passes on whether the caller may; the audit log is told if not.
+    pub fn allowed<T>(&self, caller: &Caller, verb: &str, target: &str, may: Result<T, Problem>) -> Result<T, Problem> {
+        if let Err(problem) = &may
+            && problem.code == Code::Forbidden
+        {
+            self.metrics.refused("scope");
+            self.tell_refusal(&caller.principal("".into()), verb, target, problem.code);
+        }
+        may
+    }
+
+    /// Tells the audit log of a refusal. The answer does not wait for it.
+    pub fn tell_refusal(&self, principal: &Principal, verb: &str, target: &str, code: Code) {
+        self.dispatch.engine().audit_refusal(principal, verb, target, code.name());
     }
 }
 

@@ -109,8 +109,9 @@ impl Listener {
             () = self.accept(&graceful, &connections) => {}
         }
         let shared = &self.app.shared;
-        shared.drain.begin();
+        // Workers hear that the node stops before their streams end.
         self.app.engine().drain();
+        shared.drain.begin();
         // Who comes now is told that the node stops, instead of finding nobody.
         let clean = tokio::select! {
             biased;
@@ -228,11 +229,13 @@ impl Connection {
         let Self { app, peer, router, builder, watcher } = self;
         let io = TokioIo::new(Observed::new(stream, app.clone(), activity.clone()));
         let (proxies, seen) = (app.shared.options.proxies.clone(), activity.clone());
+        let bodies = app.shared.budget.connection();
         let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
             let answering = seen.answering();
             let client = proxies.client(peer, request.headers());
             request.extensions_mut().insert(Peer(client));
             request.extensions_mut().insert(seen.clone());
+            request.extensions_mut().insert(bodies.clone());
             let answer = router.clone().oneshot(request.map(Body::new));
             async move { Ok::<_, Infallible>(answer.await?.map(|body| Counted { body, _answering: answering })) }
         });

@@ -5,7 +5,7 @@ use crate::identify::{check_local, identify};
 use crate::{docs, reply};
 use axum::response::Response;
 use http::HeaderValue;
-use http::header::{AUTHORIZATION, LOCATION};
+use http::header::{AUTHORIZATION, LOCATION, RETRY_AFTER};
 use http::request::Parts;
 use weft_api::node::Readiness;
 use weft_api::{Code, Problem, Scope, payload};
@@ -58,10 +58,15 @@ pub async fn show(app: &App, page: Page, parts: &Parts, name: &mut String) -> Re
             }
             let why = why.into_iter().map(str::to_string).collect();
             let body = serde_json::to_vec(&Readiness { ready, why }).expect("pages: readiness is JSON");
-            Ok(reply::bytes(if ready { 200 } else { 503 }, body.into(), Some(payload::JSON)))
+            let mut response = reply::bytes(if ready { 200 } else { 503 }, body.into(), Some(payload::JSON));
+            if !ready {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            Ok(response)
         }
         Page::Metrics => {
-            may_see_all(&identify(shared, parts, None, name).await?.caller)?;
+            let caller = identify(shared, parts, None, name).await?.caller;
+            shared.allowed(&caller, "metrics", "", may_see_all(&caller))?;
             Ok(reply::bytes(200, app.metrics_text().into(), Some(METRICS)))
         }
         Page::OpenMetrics => Ok(reply::bytes(200, app.metrics_text().into(), Some(METRICS))),
@@ -107,6 +112,8 @@ async fn wants_details(shared: &Shared, parts: &Parts, name: &mut String) -> boo
 fn in_a_word(why: &'static str) -> &'static str {
     match why {
         "starting" | "draining" => why,
+        _ if why.starts_with("clock") => "clock",
+        _ if why.starts_with("partition") || why.starts_with("scanners") => "engine",
         _ => "store",
     }
 }

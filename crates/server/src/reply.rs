@@ -1,27 +1,34 @@
 //! Making responses: the headers that every reply has, and problems.
 
+use crate::identify::header;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use weft_api::Problem;
+use http_body_util::BodyExt;
+use weft_api::{Problem, Spec, with_big_as_text};
 use weft_dispatch::Answer;
 
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub const WEFT_NOW: HeaderName = HeaderName::from_static("weft-now");
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+const WEFT_BIG: HeaderName = HeaderName::from_static("weft-big");
 const NOSNIFF: HeaderName = HeaderName::from_static("x-content-type-options");
 
 /// An answer of the engine with the status that the operation has for it.
-pub fn answer(answer: &Answer, status: u16) -> Response {
+pub fn answer(answer: &Answer, spec: &Spec) -> Response {
     let carried = answer.reply.carry();
     let status = match (&carried.content_type, answer.existed) {
         (None, _) => 204,
         (Some(_), true) => 200,
-        (Some(_), false) => status,
+        (Some(_), false) => spec.status,
     };
-    let mut response = bytes(status, carried.bytes, carried.content_type.as_deref());
+    let mut response = match (&carried.content_type, spec.reply) {
+        (Some(kind), Some(_)) => typed(status, carried.bytes, kind),
+        // Bytes of a caller, whatever they look like.
+        (kind, _) => bytes(status, carried.bytes, kind.as_deref()),
+    };
     let headers = response.headers_mut();
     if answer.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
@@ -34,11 +41,46 @@ pub fn answer(answer: &Answer, status: u16) -> Response {
 
 pub fn problem(problem: &Problem) -> Response {
     let body = serde_json::to_vec(problem).expect("reply: a problem is JSON");
-    let mut response = bytes(problem.status, body.into(), Some("application/problem+json"));
+    let mut response = typed(problem.status, body.into(), "application/problem+json");
     if let Some(ms) = problem.retry_after_ms {
         set(response.headers_mut(), RETRY_AFTER, &ms.div_ceil(1_000).max(1).to_string());
     }
     response
+}
+
+/// Marks a reply whose JSON is of our own types.
+#[derive(Clone, Copy)]
+struct Typed;
+
+/// JSON of our own types.
+pub fn typed(status: u16, body: Bytes, content_type: &str) -> Response {
+    let mut response = bytes(status, body, Some(content_type));
+    response.extensions_mut().insert(Typed);
+    response
+}
+
+/// True if the caller wants numbers as text that it could not hold otherwise.
+pub fn wants_big_as_text(headers: &HeaderMap) -> Result<bool, Problem> {
+    match header(headers, &WEFT_BIG)?.as_deref() {
+        None => Ok(false),
+        Some("text") => Ok(true),
+        Some(other) => Err(Problem::invalid("Weft-Big", format!("is `{other}`, allowed is `text`"))),
+    }
+}
+
+/// Writes numbers beyond 2^53 as text, where they are ours.
+pub async fn write_big_as_text(response: &mut Response) {
+    if response.extensions().get::<Typed>().is_none() {
+        return;
+    }
+    let whole = match std::mem::take(response.body_mut()).collect().await {
+        Ok(all) => all.to_bytes(),
+        Err(error) => {
+            tracing::warn!(%error, "could not collect a reply");
+            return;
+        }
+    };
+    *response.body_mut() = Body::from(with_big_as_text(&whole).map_or(whole, Bytes::from));
 }
 
 pub fn bytes(status: u16, body: Bytes, content_type: Option<&str>) -> Response {

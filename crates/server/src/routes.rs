@@ -57,7 +57,7 @@ fn operation(app: App, spec: &'static Spec) -> MethodRouter {
         let app = app.clone();
         async move {
             around(&app, spec.path, request, async |request, name| {
-                let incoming = Incoming { spec, path: values(params)? };
+                let incoming = Incoming { spec, path: values(params) };
                 let _in_flight = app.shared.drain.enter()?;
                 handle::call(&app, incoming, request, name).await
             })
@@ -71,6 +71,8 @@ fn told(app: App) -> MethodRouter {
         let app = app.clone();
         async move {
             around(&app, notices::PATH, request, async |request, name| {
+                // It ends by itself when the server stops; only its beginning counts.
+                let _in_flight = app.shared.drain.enter()?;
                 notices::serve(&app, values(params)?, request, name).await
             })
             .await

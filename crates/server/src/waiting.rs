@@ -70,7 +70,7 @@ pub async fn key_lost(shared: &Shared, known: &Known, may: impl Fn(&Caller) -> R
             Err(problem) => return problem,
         };
         shared.metrics.refused("auth");
-        shared.tell_refusal(known.caller.principal("".into()), "wait", String::new(), problem.code);
+        shared.tell_refusal(&known.caller.principal("".into()), "wait", "", problem.code);
         return problem;
     }
 }

@@ -7,7 +7,7 @@ use crate::link::Link;
 use crate::migrations::{self, VERSION};
 use crate::open_error::OpenError;
 use crate::options::Options;
-use crate::pool::WRITERS;
+use crate::pool::Use;
 use std::time::Instant;
 use tokio_postgres::Row;
 use weft_store::Finding;
@@ -140,7 +140,8 @@ async fn store(findings: &mut Vec<Finding>, link: &mut Link, options: &Options) 
         }
     });
     let row = one(link, "select current_setting('max_connections')::bigint", &[]).await?;
-    let (most, needed): (i64, i64) = (get(&row, 0)?, (WRITERS as i64).min(stored.into()) + CONNECTIONS_BESIDE);
+    let (most, needed): (i64, i64) =
+        (get(&row, 0)?, (Use::Commit.most(options) as i64).min(stored.into()) + CONNECTIONS_BESIDE);
     let told = format!("{most} at most, a node needs {needed}");
     findings.push(match most >= needed {
         true => Finding::fine("connections", told),

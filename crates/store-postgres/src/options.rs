@@ -36,6 +36,8 @@ pub struct Options {
     /// Lets a server with dangerous settings pass; the store then calls its level `memory`.
     pub accept_data_loss: bool,
     pub migrate: Migrate,
+    /// Connections that calls take in turn, a fifth of them for reads.
+    pub pool: usize,
     pub connect_timeout: Duration,
     /// How long a call may take. A commit that takes longer has an unknown outcome.
     pub call_timeout: Duration,
@@ -55,10 +57,15 @@ pub const PARTITIONS_MAX: u16 = 1024;
 const SCHEMA_DEFAULT: &str = "weft";
 const SCHEMA_MAX: usize = 31;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Enough for commits on all processors of a server, and few enough for several nodes on one that takes a hundred.
+pub const POOL_DEFAULT: usize = 20;
+/// One connection to read on, and one to commit on.
+const POOL_MIN: usize = 2;
+const POOL_MAX: usize = 1000;
 
 /// Parameters that are Weft's own.
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "schema",
     "partitions",
     "plaintext",
@@ -66,6 +73,7 @@ const OWN: [&str; 9] = [
     "sslrootcert",
     "accept_data_loss",
     "migrate",
+    "pool",
     "connect_timeout",
     "call_timeout",
 ];
@@ -131,6 +139,7 @@ impl Options {
             tls: None,
             accept_data_loss: false,
             migrate: Migrate::Check,
+            pool: POOL_DEFAULT,
             connect_timeout: CONNECT_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
         }
@@ -182,6 +191,10 @@ impl Options {
                     "check" => Migrate::Check,
                     _ => return Err(wrong("`auto` or `check`")),
                 }
+            }
+            "pool" => {
+                let number = value.parse().ok().filter(|number| (POOL_MIN..=POOL_MAX).contains(number));
+                self.pool = number.ok_or_else(|| wrong("a number of connections from 2 to 1000"))?;
             }
             "connect_timeout" => self.connect_timeout = time()?,
             _ => self.call_timeout = time()?,

@@ -9,11 +9,8 @@ use futures_util::future::join_all;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Calls that read at the same time; others wait for their turn.
-const READERS: usize = 4;
-/// Calls that commit at the same time: more than a server has processors to spare for one node, and few enough for
-/// several nodes to share a server that takes a hundred connections.
-pub const WRITERS: usize = 16;
+/// One connection of so many is for reads; the others are for commits, of which each has one to itself.
+const PER_READER: usize = 5;
 
 /// What the connections of a pool are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +20,12 @@ pub enum Use {
 }
 
 impl Use {
-    fn most(&self) -> usize {
+    /// Calls of this kind that are made at the same time; others wait for their turn.
+    pub fn most(self, options: &Options) -> usize {
+        let readers = (options.pool / PER_READER).max(1);
         match self {
-            Use::Read => READERS,
-            Use::Commit => WRITERS,
+            Use::Read => readers,
+            Use::Commit => options.pool.saturating_sub(readers).max(1),
         }
     }
 }
@@ -50,7 +49,8 @@ pub struct Taken<'a> {
 
 impl Pool {
     pub fn new(purpose: Use, options: Options, counters: Arc<Counters>) -> Self {
-        Self { options, purpose, turns: Semaphore::new(purpose.most()), idle: Mutex::default(), counters }
+        let turns = Semaphore::new(purpose.most(&options));
+        Self { options, purpose, turns, idle: Mutex::default(), counters }
     }
 
     /// A connection that the server has not closed.
@@ -82,7 +82,7 @@ impl Pool {
 
     /// Connections in use, those being made included, and idle ones.
     pub fn connections(&self) -> (usize, usize) {
-        let most = self.purpose.most();
+        let most = self.purpose.most(&self.options);
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
         (most - self.turns.available_permits().min(most), idle)
     }

@@ -185,6 +185,16 @@ impl Live {
     }
 }
 
+impl Link {
+    /// Whether there is a connection, and a call that uses it now.
+    pub fn in_use(&self) -> Option<bool> {
+        let live = lock(&self.live);
+        let (_, driver) = live.connection.as_ref().filter(|(_, driver)| !driver.0.is_finished())?;
+        // One is kept here; each call has its own.
+        Some(Arc::strong_count(driver) > 1)
+    }
+}
+
 /// A connection as one call uses it.
 #[derive(Clone)]
 pub struct Lease {

@@ -122,7 +122,7 @@ impl Options {
             tls: None,
             migrate: Migrate::Check,
             connect_timeout: Duration::from_secs(5),
-            call_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(10),
         }
     }
 

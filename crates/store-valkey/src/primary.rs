@@ -112,6 +112,15 @@ impl Primary {
         self.reads[turn % READERS].call(command, asking).await
     }
 
+    /// Connections that calls use now, and those that wait for one.
+    pub fn connections(&self) -> (usize, usize) {
+        let writers: Vec<Arc<Writer>> =
+            self.writers.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let open =
+            self.reads.iter().filter_map(Link::in_use).chain(writers.iter().filter_map(|writer| writer.in_use()));
+        open.fold((0, 0), |(used, idle), in_use| if in_use { (used + 1, idle) } else { (used, idle + 1) })
+    }
+
     /// Makes sure that the server has the library.
     pub async fn load_library(&self) -> Result<(), Fault> {
         self.writer(PartitionId(0)).load(library::CODE).await

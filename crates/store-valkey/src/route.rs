@@ -72,6 +72,12 @@ impl Router {
         primaries.entry(address.clone()).or_insert_with(make).clone()
     }
 
+    /// Connections to all primaries: those that calls use now, and those that wait for one.
+    pub fn connections(&self) -> (usize, usize) {
+        let all = lock(&self.primaries).values().map(|primary| primary.connections()).collect::<Vec<_>>();
+        all.into_iter().fold((0, 0), |(used, idle), (more_used, more_idle)| (used + more_used, idle + more_idle))
+    }
+
     pub fn owner(&self, partition: PartitionId) -> Arc<Primary> {
         self.owners.read().unwrap_or_else(PoisonError::into_inner)[usize::from(partition.0)].clone()
     }

@@ -236,7 +236,7 @@ impl Store for ValkeyStore {
             batch_records: BATCH_RECORDS,
             batch_bytes: BATCH_BYTES,
             durability: self.durability.read().unwrap_or_else(PoisonError::into_inner).clone(),
-            vitals: Vitals::default(),
+            vitals: Vitals { connections: Some(self.router.connections()), log_bytes: None },
         }
     }
 }

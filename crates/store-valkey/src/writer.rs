@@ -101,6 +101,11 @@ impl Writer {
         false
     }
 
+    /// Whether it has a connection, and a call that uses it now.
+    pub fn in_use(&self) -> Option<bool> {
+        self.link.in_use()
+    }
+
     pub async fn load(&self, code: &'static str) -> Result<(), Fault> {
         self.link.load(code).await
     }

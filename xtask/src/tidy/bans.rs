@@ -121,6 +121,16 @@ const EXCEPTIONS: &[Exception] = &[
         why: "tokio's clock is paused: time is virtual",
     },
     Exception {
+        file: "crates/sdk/tests/all/registry.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
+        file: "crates/sdk/tests/all/renewals.rs",
+        word: "time::sleep",
+        why: "tokio's clock is paused: time is virtual",
+    },
+    Exception {
         file: "crates/sdk/tests/all/steps.rs",
         word: "time::sleep",
         why: "tokio's clock is paused: time is virtual",

@@ -4,6 +4,7 @@ mod check;
 mod show;
 
 use crate::End;
+use crate::fault::Fault;
 use crate::settings::Arguments;
 use crate::terminal::{self, Colour};
 use anyhow::Result;
@@ -54,6 +55,9 @@ pub fn run(args: Args, said: bool, colour: Colour) -> Result<End> {
     match args.command {
         Command::Show(Read { json, arguments }) => show::run(&arguments.load()?, json || said, colour),
         Command::Check(Check { json, arguments }) => check::run(&arguments, json || said),
+        Command::Example if said => {
+            Err(Fault::usage("`--json` is given, and the example is a `weft.toml`: leave it out"))
+        }
         Command::Example => {
             terminal::put(weft_config::example().trim_end())?;
             Ok(End::Done)

@@ -1,25 +1,26 @@
 //! The configuration in this folder and this environment.
 
-use crate::{serve, settings};
-use std::path::Path;
-use weft_config::{FILE, Settings, Sources};
+use crate::serve;
+use crate::settings::{self, Arguments};
+use weft_config::Settings;
 use weft_store::Finding;
 
 const SUBJECT: &str = "configuration";
 
-/// Says nothing if there is nothing: no file, and no variable of Weft that sets anything.
-pub fn look() -> Vec<Finding> {
-    let variables = std::env::vars_os().collect();
-    let sources = Sources { file: Some(FILE.into()), variables, ..Sources::default() };
+/// What `weft serve` would say about it. Flags are left out: they are about this one look at a store.
+pub fn look(arguments: &Arguments) -> Vec<Finding> {
     let advice = "`weft config check` tells the same; `weft config show` shows every value with its origin";
     let problem = |mistake: String| Finding::problem(SUBJECT, mistake, advice);
-    let settings = match Settings::load(sources) {
+    let settings = match Settings::load(arguments.without_flags().sources()) {
         Ok(settings) => settings,
         Err(mistakes) => return settings::told(&mistakes).into_iter().map(problem).collect(),
     };
     let mistakes = serve::check(&settings);
-    let place =
-        if Path::new(FILE).exists() { "`weft.toml` and environment" } else { "environment, and no `weft.toml`" };
+    let file = arguments.file();
+    let place = match file.exists() {
+        true => format!("`{}` and environment", file.display()),
+        false => format!("environment, and no `{}`", file.display()),
+    };
     match mistakes.is_empty() {
         true => vec![Finding::fine(SUBJECT, format!("{place}: no mistakes"))],
         false => {

@@ -1,6 +1,7 @@
 //! Every execution in a store, held against what must be true of it.
 
 use crate::store::AnyStore;
+use crate::terminal::{Colour, Progress};
 use weft_core::PartitionId;
 use weft_core::Time;
 use weft_core::invariant;
@@ -14,8 +15,8 @@ const PAGE: usize = 500;
 /// Those that are named.
 const NAMED_MAX: usize = 5;
 
-pub async fn look(store: &AnyStore) -> Finding {
-    match walk(store).await {
+pub async fn look(store: &AnyStore, colour: Colour) -> Finding {
+    match walk(store, &Progress::counting(colour, "executions")).await {
         Err(error) => Finding::problem(SUBJECT, error.to_string(), "see whether the store is reachable"),
         Ok((looked, broken)) if broken.is_empty() => Finding::fine(SUBJECT, format!("hold for {looked} executions")),
         Ok((looked, broken)) => {
@@ -28,7 +29,7 @@ pub async fn look(store: &AnyStore) -> Finding {
 }
 
 /// How many were looked at, and what is wrong with those that are not as they should be.
-async fn walk(store: &AnyStore) -> Result<(u64, Vec<String>), Error> {
+async fn walk(store: &AnyStore, progress: &Progress) -> Result<(u64, Vec<String>), Error> {
     let now = store.now().await?;
     let (mut looked, mut broken) = (0, Vec::new());
     for partition in 0..store.describe().partitions {
@@ -43,6 +44,7 @@ async fn walk(store: &AnyStore) -> Result<(u64, Vec<String>), Error> {
             };
             let Some(page) = store.scan(Some(PartitionId(partition)), scan).await?.into_iter().next() else { break };
             looked += page.entries.len() as u64;
+            progress.reach(looked);
             broken.extend(page.entries.iter().filter_map(|entry| wrong(entry, now)));
             after = page.entries.last().map(|entry| entry.place.clone());
             if !page.more || after.is_none() {

@@ -6,7 +6,7 @@ mod server;
 mod store;
 
 use crate::End;
-use crate::remote;
+use crate::remote::{self, Form};
 use crate::store::StoreArg;
 use crate::terminal::{self, Colour, Table};
 use anyhow::Result;
@@ -54,29 +54,72 @@ struct Shown {
 
 pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     let options = args.options.or(before);
+    let form = options.output()?;
     // To look at every execution takes the store itself.
     let (place, findings) = match !args.deep && options.asks_server(args.store.is_named())? {
         true => {
             crate::settings::refuse_unknown_variables()?;
             (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?)
         }
-        false => {
-            let address = args.store.address()?;
-            let mut findings = configuration::look();
-            findings.extend(crate::store::runtime()?.block_on(store::look(&address, args.deep)));
-            (address.to_string(), findings)
-        }
+        false => look_here(&args.store, args.deep, colour)?,
     };
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
-    if options.is_json() {
-        let findings = findings.into_iter().map(Shown::from).collect();
-        let report = Report { store: place, problems, warnings, findings };
-        terminal::put(&serde_json::to_string(&report)?)?;
-    } else {
-        terminal::put(&table(&findings, colour))?;
+    match form {
+        Form::People => terminal::put(&table(&findings, colour))?,
+        Form::Json => {
+            let findings = findings.into_iter().map(Shown::from).collect();
+            let report = Report { store: place, problems, warnings, findings };
+            terminal::put(&serde_json::to_string(&report)?)?;
+        }
+        Form::Jsonl => {
+            let mut lines = findings.into_iter().map(|finding| serde_json::to_string(&Shown::from(finding)));
+            lines.try_for_each(|line| terminal::put(&line?))?;
+        }
+        // What is fine is no news to who wants to hear little.
+        Form::Ids => {
+            let news: Vec<Finding> =
+                findings.into_iter().filter(|finding| finding.severity != Severity::Fine).collect();
+            if !news.is_empty() {
+                terminal::put(&table(&news, colour))?;
+            }
+        }
     }
     Ok(if problems > 0 { End::Refused } else { End::Done })
+}
+
+/// The configuration, and the store that it names. If it has mistakes, only a store that a flag names can be looked at.
+fn look_here(store: &StoreArg, deep: bool, colour: Colour) -> Result<(String, Vec<Finding>)> {
+    let mut findings = configuration::look(store.arguments());
+    let address = match findings.iter().any(|finding| finding.severity == Severity::Problem) {
+        false => store.address()?,
+        true => match store.named() {
+            Some(address) => address?,
+            None => {
+                let found = "not looked at: the configuration has mistakes, and it names the store";
+                let advice = "mend what is told above, or name the store with `--store`";
+                findings.push(Finding::warning("store", found, advice));
+                return Ok(("the configuration".to_owned(), findings));
+            }
+        },
+    };
+    findings.extend(crate::store::runtime()?.block_on(store::look(&address, deep, colour)));
+    Ok((address.to_string(), findings))
+}
+
+/// The name that the first key of an installation is made with.
+const BOOTSTRAP: &str = "bootstrap";
+
+/// Of so many keys this is the one that the installation began with.
+fn first_key(keys: usize, first: Option<&str>) -> Finding {
+    match first {
+        None if keys == 0 => Finding::fine("keys", "none"),
+        None => Finding::fine("keys", format!("{keys}, and the first one is gone")),
+        Some(id) => {
+            let advice = format!("weft key create --name ops --scope admin && weft key revoke {id}");
+            Finding::warning("keys", "the bootstrap key is still in use", advice)
+        }
+    }
 }
 
 /// The clock of this machine, in milliseconds.

@@ -1,13 +1,12 @@
 //! A server, as a caller sees it.
 
+use super::BOOTSTRAP;
 use crate::remote;
 use anyhow::Result;
 use std::collections::BTreeSet;
 use weft_sdk::{Args, Client, Error, Operation, op};
 use weft_store::Finding;
 
-/// The name that the first key of an installation is made with.
-const BOOTSTRAP: &str = "bootstrap";
 /// Keys that are looked through.
 const KEYS_MAX: u32 = 1_000;
 
@@ -100,11 +99,5 @@ async fn keys(client: &Client) -> Option<Finding> {
         Err(_) => return None,
     };
     let first = keys.iter().find(|key| key.name == BOOTSTRAP && key.creator == BOOTSTRAP);
-    Some(match first {
-        None => Finding::fine("keys", format!("{}, and the first one is gone", keys.len())),
-        Some(key) => {
-            let advice = format!("weft key create --name ops --scope admin && weft key revoke {}", key.id);
-            Finding::warning("keys", "the bootstrap key is still in use", advice)
-        }
-    })
+    Some(super::first_key(keys.len(), first.map(|key| key.id.as_str())))
 }

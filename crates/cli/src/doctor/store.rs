@@ -1,16 +1,20 @@
 //! A store, as the doctor sees it.
 
-use super::deep;
+use super::{BOOTSTRAP, deep};
 use crate::registry;
 use crate::store::{Address, AnyStore};
-use weft_core::schema::Kind;
+use crate::terminal::Colour;
+use weft_core::record::{Record, api_key};
+use weft_core::schema::{Kind, PartMask};
 use weft_store::{Finding, Range, Scan, Severity, Store, Target};
 
+/// Keys that are looked through.
+const KEYS_MAX: usize = 1_000;
 /// Parked items that are counted.
 const PARKED_MAX: usize = 1_000;
 
 /// What the store says of itself, and what can be seen in it.
-pub async fn look(address: &Address, deep: bool) -> Vec<Finding> {
+pub async fn look(address: &Address, deep: bool, colour: Colour) -> Vec<Finding> {
     let mut findings = address.inspect().await;
     let sound = findings.iter().all(|finding| finding.severity < Severity::Problem);
     if let Some(why) = closed(address, &findings, sound) {
@@ -23,7 +27,7 @@ pub async fn look(address: &Address, deep: bool) -> Vec<Finding> {
                 let told: Vec<String> = findings.iter().map(|finding| finding.subject.clone()).collect();
                 findings.extend(inside.into_iter().filter(|finding| !told.contains(&finding.subject)));
                 if deep {
-                    findings.push(deep::look(&store).await);
+                    findings.push(deep::look(&store, colour).await);
                 }
             }
             Err(error) => findings.push(Finding::problem("open", format!("{error:#}"), "see above")),
@@ -86,6 +90,7 @@ async fn inside(store: &AnyStore) -> Vec<Finding> {
         read_clock(store).await,
         nodes(store).await,
         parked(store).await,
+        keys(store).await,
     ]
 }
 
@@ -116,6 +121,31 @@ async fn nodes(store: &AnyStore) -> Finding {
             }
         }
     }
+}
+
+/// Keys are all in one partition. What cannot be read of them is no key that anybody uses.
+async fn keys(store: &AnyStore) -> Finding {
+    let scan = Scan {
+        target: Target::Records(Kind::ApiKey),
+        ranges: vec![Range::default()],
+        limit: KEYS_MAX,
+        descending: false,
+        parts: Some(PartMask::ALL),
+    };
+    let pages = match store.scan(Some(api_key::HOME), scan).await {
+        Ok(pages) => pages,
+        Err(error) => return Finding::problem("keys", error.to_string(), "see whether the store is reachable"),
+    };
+    let keys = pages.iter().flat_map(|page| &page.entries).filter_map(|entry| {
+        let (key, found) = (entry.key()?, entry.found.as_ref()?);
+        match Record::decode(key, &found.parts, PartMask::ALL) {
+            Ok(Record::ApiKey(key)) => Some((key.id.to_string(), key.body.name.clone(), key.body.creator.clone())),
+            _ => None,
+        }
+    });
+    let keys: Vec<_> = keys.collect();
+    let first = keys.iter().find(|(_, name, creator)| **name == *BOOTSTRAP && **creator == *BOOTSTRAP);
+    super::first_key(keys.len(), first.map(|(id, _, _)| id.as_str()))
 }
 
 async fn parked(store: &AnyStore) -> Finding {

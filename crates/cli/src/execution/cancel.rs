@@ -1,10 +1,11 @@
 //! `weft cancel`: ends executions before they have ended by themselves.
 
 use crate::End;
-use crate::remote::{self, Danger, LIVE, Remote, Selection, Verb, duration};
+use crate::remote::{self, Bulk, Danger, LIVE, Remote, Selection, Verb, duration};
 use crate::render::time;
 use anyhow::Result;
 use std::time::Duration;
+use weft_api::bulk;
 use weft_api::execution::{Cancel, CancelMode, Cancelled};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -40,7 +41,8 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         request_id: None,
     };
     let one = |id| remote.call::<op::CancelExecution>("cancel", [id], NoQuery {}, body.clone());
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Cancel, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }
 
 fn shown(cancelled: &Cancelled) -> String {

@@ -1,8 +1,9 @@
 //! `weft force-complete`: ends executions with success, whatever their workers do.
 
 use crate::End;
-use crate::remote::{self, Danger, LIVE, Remote, Selection, Verb, read_input};
+use crate::remote::{self, Bulk, Danger, LIVE, Remote, Selection, Verb, read_input};
 use anyhow::Result;
+use weft_api::bulk;
 use weft_api::execution::{ForceComplete, Forced};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -36,5 +37,10 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     };
     let body = ForceComplete { reason: args.reason, result, request_id: None };
     let one = |id| remote.call::<op::ForceComplete>("force-complete", [id], NoQuery {}, body.clone());
-    remote::apply(&remote, args.selection, &VERB, one, |_: &Forced| "completed".to_owned()).await
+    // A result is of one execution, and a bulk job meets many.
+    let bulk = match body.result {
+        None => Some(Bulk::new(bulk::Verb::ForceComplete, &body)?),
+        Some(_) => None,
+    };
+    remote::apply(&remote, args.selection, &VERB, bulk, one, |_: &Forced| "completed".to_owned()).await
 }

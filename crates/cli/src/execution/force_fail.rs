@@ -1,8 +1,9 @@
 //! `weft force-fail`: ends executions as failed, without a retry.
 
 use crate::End;
-use crate::remote::{self, Danger, LIVE, Remote, Selection, Verb};
+use crate::remote::{self, Bulk, Danger, LIVE, Remote, Selection, Verb};
 use anyhow::Result;
+use weft_api::bulk;
 use weft_api::execution::{ForceFail, Forced};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -28,5 +29,6 @@ const VERB: Verb = Verb { name: "force-fail", past: "failed", danger: Danger::De
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let body = ForceFail { reason: args.reason, message: args.message, request_id: None };
     let one = |id| remote.call::<op::ForceFail>("force-fail", [id], NoQuery {}, body.clone());
-    remote::apply(&remote, args.selection, &VERB, one, |_: &Forced| "failed".to_owned()).await
+    let bulk = Bulk::new(bulk::Verb::ForceFail, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, |_: &Forced| "failed".to_owned()).await
 }

@@ -10,7 +10,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 use weft_api::execution::{CancelState, Execution, GetQuery, PublicState};
 use weft_api::op;
-use weft_api::operation::{NoBody, NoQuery};
+use weft_api::operation::NoBody;
 
 /// Show an execution
 #[derive(clap::Args)]
@@ -64,7 +64,7 @@ async fn read(remote: &Remote, args: &Args, id: &str) -> Result<Execution> {
 
 /// Who asked for the cancel that ended it, and why: that stands in its history alone.
 async fn cancel_of(remote: &Remote, id: &str) -> Result<Option<CancelState>> {
-    let history = remote.call::<op::GetHistory>("read its history", [id.to_owned()], NoQuery {}, NoBody {}).await?;
+    let history = super::history::read(remote, id).await?;
     let told = history.items.into_iter().rev().find(|entry| entry.what == "cancel" && entry.reason.is_some());
     Ok(told.map(|entry| CancelState {
         reason: entry.reason.unwrap_or_default(),

@@ -4,8 +4,10 @@ use crate::End;
 use crate::remote::{Remote, names};
 use crate::render::{self, count};
 use anyhow::Result;
+use weft_api::execution::History;
 use weft_api::op;
-use weft_api::operation::{NoBody, NoQuery};
+use weft_api::operation::NoBody;
+use weft_api::page::PageQuery;
 
 /// Show what happened to an execution, in order
 #[derive(clap::Args)]
@@ -16,9 +18,24 @@ pub struct Args {
     id: String,
 }
 
+/// All of it, page by page.
+pub async fn read(remote: &Remote, id: &str) -> Result<History> {
+    let mut whole = History { items: Vec::new(), dropped: 0, next_cursor: None };
+    loop {
+        let query = PageQuery { limit: Some(1_000), cursor: whole.next_cursor.take() };
+        let page = remote.call::<op::GetHistory>("read its history", [id.to_owned()], query, NoBody {}).await?;
+        whole.items.extend(page.items);
+        whole.dropped += page.dropped;
+        whole.next_cursor = page.next_cursor;
+        if whole.next_cursor.is_none() {
+            return Ok(whole);
+        }
+    }
+}
+
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = names(&remote, &[args.id]).await?.remove(0);
-    let history = remote.call::<op::GetHistory>("read its history", [id], NoQuery {}, NoBody {}).await?;
+    let history = read(&remote, &id).await?;
     if history.dropped > 0 {
         remote.say(&format!("{} before these are no longer kept", count(history.dropped.into(), "event")));
     }

@@ -1,8 +1,9 @@
 //! `weft hold`: keeps executions from running until they are released.
 
 use crate::End;
-use crate::remote::{self, Danger, LIVE, Remote, Selection, Verb};
+use crate::remote::{self, Bulk, Danger, LIVE, Remote, Selection, Verb};
 use anyhow::Result;
+use weft_api::bulk;
 use weft_api::execution::{Held, HoldRequest};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -29,5 +30,6 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let body = HoldRequest { reason: args.reason, revoke: args.revoke, request_id: None };
     let one = |id| remote.call::<op::HoldExecution>("hold", [id], NoQuery {}, body.clone());
     let shown = |held: &Held| if held.changed { "held" } else { "was held already" }.to_owned();
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Hold, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }

@@ -1,8 +1,9 @@
 //! `weft release`: lets held executions run.
 
 use crate::End;
-use crate::remote::{self, Danger, Remote, Selection, Verb};
+use crate::remote::{self, Bulk, Danger, Remote, Selection, Verb};
 use anyhow::Result;
+use weft_api::bulk;
 use weft_api::execution::{PublicState, Release, Released};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -13,15 +14,21 @@ use weft_api::operation::NoQuery;
 pub struct Args {
     #[command(flatten)]
     selection: Selection,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
 }
 
 const VERB: Verb = Verb { name: "release", past: "released", danger: Danger::None, states: &[PublicState::Held] };
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
-    let one = |id| remote.call::<op::ReleaseExecution>("release", [id], NoQuery {}, Release::default());
+    let body = Release { reason: args.reason, request_id: None };
+    let one = |id| remote.call::<op::ReleaseExecution>("release", [id], NoQuery {}, body.clone());
     let shown = |released: &Released| match released.changed {
         true => format!("released, {}", released.public_state.name()),
         false => format!("was not held, {}", released.public_state.name()),
     };
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Release, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }

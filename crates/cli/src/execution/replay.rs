@@ -1,9 +1,10 @@
 //! `weft replay`: runs ended executions again.
 
 use crate::End;
-use crate::remote::{self, Danger, Remote, Selection, Verb, duration};
+use crate::remote::{self, Bulk, Danger, Remote, Selection, Verb, duration};
 use anyhow::Result;
 use std::time::Duration;
+use weft_api::bulk;
 use weft_api::execution::{PublicState, Replay, StepsOnReplay};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -61,5 +62,6 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let shown = |replayed: &weft_api::execution::Replayed| {
         format!("{}, replay {}", replayed.public_state.name(), replayed.replays)
     };
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Replay, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }

@@ -1,13 +1,13 @@
 //! `weft reschedule`: moves the start of delayed executions.
 
 use crate::End;
-use crate::remote::{self, Danger, Remote, Selection, Verb, duration};
+use crate::remote::{self, Bulk, Danger, Remote, Selection, Verb, duration};
 use crate::render::time;
 use anyhow::Result;
 use std::time::Duration;
 use weft_api::execution::{PublicState, Reschedule, Rescheduled};
 use weft_api::operation::NoQuery;
-use weft_api::{Moment, op};
+use weft_api::{Moment, bulk, op};
 
 /// Move the start of delayed executions, by id or by a filter over them
 #[derive(clap::Args)]
@@ -28,6 +28,10 @@ pub struct Args {
     /// Start now
     #[arg(long, group = "when")]
     now: bool,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
 }
 
 fn start(text: &str) -> Result<Moment, String> {
@@ -39,9 +43,14 @@ const VERB: Verb =
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let delay = if args.now { Some(Duration::ZERO) } else { args.delay };
-    let body =
-        Reschedule { delay_ms: delay.map(|delay| delay.as_millis() as u64), start_at: args.at, request_id: None };
+    let body = Reschedule {
+        delay_ms: delay.map(|delay| delay.as_millis() as u64),
+        start_at: args.at,
+        reason: args.reason,
+        request_id: None,
+    };
     let one = |id| remote.call::<op::RescheduleExecution>("reschedule", [id], NoQuery {}, body.clone());
     let shown = |moved: &Rescheduled| format!("starts {}", time::ahead(moved.new, time::now_ms()));
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Reschedule, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }

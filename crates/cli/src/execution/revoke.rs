@@ -1,8 +1,9 @@
 //! `weft revoke`: takes executions from the workers that hold them.
 
 use crate::End;
-use crate::remote::{self, Danger, Remote, Selection, Verb};
+use crate::remote::{self, Bulk, Danger, Remote, Selection, Verb};
 use anyhow::Result;
+use weft_api::bulk;
 use weft_api::execution::{PublicState, Revoke, Revoked};
 use weft_api::op;
 use weft_api::operation::NoQuery;
@@ -33,5 +34,6 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         true => "was revoked already".to_owned(),
         false => format!("revoked, epoch {} is over", revoked.epoch),
     };
-    remote::apply(&remote, args.selection, &VERB, one, shown).await
+    let bulk = Bulk::new(bulk::Verb::Revoke, &body)?;
+    remote::apply(&remote, args.selection, &VERB, Some(bulk), one, shown).await
 }

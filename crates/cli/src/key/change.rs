@@ -8,8 +8,8 @@ use crate::render::{self, time};
 use anyhow::Result;
 use std::time::Duration;
 use weft_api::key::{KeyChange, KeyScope, RateClass};
+use weft_api::op;
 use weft_api::operation::NoQuery;
-use weft_api::{Moment, op};
 
 /// Change what a key may do; `--namespace shop,web` changes where it is good
 #[derive(clap::Args)]
@@ -38,6 +38,10 @@ pub struct Args {
     /// It is good for this time from now, like `90d`
     #[arg(long, value_name = "TIME", value_parser = duration)]
     expires: Option<Duration>,
+
+    /// It is good until it is revoked
+    #[arg(long, conflicts_with = "expires")]
+    never_expires: bool,
 }
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
@@ -50,12 +54,14 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         namespaces,
         read_only: args.read_only,
         rate_class: args.rate_class,
-        expires_at: args.expires.map(|left| Moment(time::now_ms() + left.as_millis() as u64)),
+        expires_at: args.never_expires.then_some(None),
+        expires_in_ms: args.expires.map(|left| left.as_millis() as u64),
         request_id: None,
     };
     if body == KeyChange::default() {
         return Err(Fault::usage(
-            "nothing to change is given: `--name`, `--scope`, `--namespace`, `--read-only`, `--rate-class`, `--expires`",
+            "nothing to change is given: `--name`, `--scope`, `--namespace`, `--read-only`, `--rate-class`, `--expires`, \
+             `--never-expires`",
         ));
     }
     let id = id_of(&remote, &args.named).await?;

@@ -24,7 +24,7 @@ pub struct Args {
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = id_of(&remote, &args.named).await?;
-    let body = RotateKey { overlap_ms: args.overlap.map(|time| time.as_millis() as u64) };
+    let body = RotateKey { overlap_ms: args.overlap.map(|time| time.as_millis() as u64), ..RotateKey::default() };
     let made = remote.call::<op::RotateKey>("rotate the key", [id], NoQuery {}, body).await?;
     put_secret(&remote, &made)?;
     Ok(End::Done)

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use std::time::Duration;
+use weft_api::node::Setting;
 use weft_config::{Settings, keys};
 use weft_core::limits::{Limits, NAME_MAX};
 use weft_core::record::execution::Policy;
@@ -24,8 +25,11 @@ pub fn engine(settings: &Settings) -> Result<Config> {
             ..Policy::default()
         },
         queue_max: settings.get(keys::ENGINE_QUEUE),
+        batch_max: settings.get(keys::ENGINE_BATCH),
+        lease_ms: ms(settings.get(keys::EXECUTION_LEASE)),
         cache_bytes: settings.get(keys::ENGINE_CACHE),
         recheck_ms: ms(settings.get(keys::ENGINE_RECHECK)),
+        clock_skew_max_ms: ms(settings.get(keys::ENGINE_CLOCK_SKEW_MAX)),
         scanners: ScannerConfig { at_once: settings.get(keys::SCANNERS_AT_ONCE), ..ScannerConfig::default() },
         ..Config::default()
     })
@@ -38,6 +42,7 @@ fn limits(settings: &Settings) -> Limits {
         checkpoint_max: settings.get(keys::LIMITS_CHECKPOINT),
         step_max: settings.get(keys::LIMITS_STEP),
         request_ttl_ms: ms(settings.get(keys::EXECUTION_REQUEST_TTL)),
+        audit_kept_ms: ms(settings.get(keys::AUDIT_RETENTION)),
     }
 }
 
@@ -52,6 +57,17 @@ pub fn options(settings: &Settings, auth: Auth) -> Result<Options> {
         drain: settings.get(keys::SERVER_DRAIN),
         ..Options::new(auth)
     })
+}
+
+/// The settings as the server tells them to an administrator.
+pub fn shown(settings: &Settings) -> Vec<Setting> {
+    let shown = settings.rows().into_iter().map(|row| Setting {
+        key: row.key.to_owned(),
+        value: row.value,
+        otherwise: row.otherwise.map(str::to_owned),
+        origin: row.origin.to_string(),
+    });
+    shown.collect()
 }
 
 fn proxies(settings: &Settings) -> Proxies {

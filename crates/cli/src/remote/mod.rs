@@ -1,6 +1,7 @@
 //! Talking to a server: the connection, calls, and what their errors mean for the exit code. Commands hold what they
 //! ask and what they show; how it travels is the client library's.
 
+mod bulk;
 mod input;
 mod name;
 mod options;
@@ -9,9 +10,10 @@ mod problem;
 mod select;
 mod wait;
 
+pub use bulk::Bulk;
 pub use input::{read_input, read_stdin};
 pub use name::names;
-pub use options::{Options, With, duration, variable};
+pub use options::{Here, Options, With, duration};
 pub use page::{Filter, moment, walk};
 pub use problem::{fault, told};
 pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm};
@@ -21,6 +23,7 @@ use crate::terminal::{self, Colour};
 use anyhow::Result;
 use serde::Serialize;
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use weft_api::{Args, Operation};
@@ -52,13 +55,27 @@ pub struct Remote {
     parting: Parting,
 }
 
-/// What is said if the command is interrupted now.
+/// What is said, and done before, if the command is interrupted now.
 #[derive(Clone, Default)]
-struct Parting(Rc<RefCell<Option<String>>>);
+struct Parting(Rc<RefCell<Option<Farewell>>>);
+
+struct Farewell {
+    line: String,
+    act: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+/// How long something may take that is done after an interrupt.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 impl Parting {
-    fn take(&self) -> Option<String> {
-        self.0.take()
+    /// Does what is to be done, and answers what is to be said.
+    async fn take(&self) -> Option<String> {
+        let Farewell { line, act } = self.0.take()?;
+        if let Some(act) = act {
+            // It was tried; the line says what it was about.
+            drop(tokio::time::timeout(FAREWELL, act).await);
+        }
+        Some(line)
     }
 }
 
@@ -71,7 +88,7 @@ impl Remote {
         query: O::Query,
         body: O::Body,
     ) -> Result<O::Reply> {
-        let args = Args { path, query, body, idempotency_key: None, if_match: None };
+        let args = Args::new(path, query, body);
         self.client.call::<O>(args).await.map_err(|error| problem::fault(doing, error))
     }
 
@@ -84,7 +101,12 @@ impl Remote {
 
     /// What is said if the command is interrupted from here on.
     pub fn if_interrupted(&self, line: impl Into<String>) {
-        self.parting.0.replace(Some(line.into()));
+        self.parting.0.replace(Some(Farewell { line: line.into(), act: None }));
+    }
+
+    /// The same, with something to do first.
+    pub fn if_interrupted_then(&self, line: impl Into<String>, act: impl Future<Output = ()> + 'static) {
+        self.parting.0.replace(Some(Farewell { line: line.into(), act: Some(Box::pin(act)) }));
     }
 
     /// Writes one thing: as JSON, as the id or value that stands for it, or as a person reads it.

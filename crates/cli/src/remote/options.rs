@@ -89,6 +89,14 @@ impl Options {
         self.json || self.jsonl
     }
 
+    /// For a command of its own kind; both forms of JSON at once are misuse.
+    pub fn output(&self) -> Result<Form> {
+        if self.quiet {
+            terminal::be_quiet();
+        }
+        self.form()
+    }
+
     /// These options where they are given, else those of `other`.
     pub fn or(self, other: Self) -> Self {
         let named_key = self.key.is_some() || self.key_file.is_some();
@@ -174,7 +182,7 @@ impl Options {
 }
 
 /// A variable that is set to something.
-pub fn variable(name: &str) -> Option<String> {
+fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
@@ -222,6 +230,9 @@ impl<A: clap::Args> With<A> {
             .context("could not start the runtime")?;
         let (options, parting) = (self.options.or(before), Parting::default());
         let (quiet, last_word) = (options.quiet, parting.clone());
+        if quiet {
+            terminal::hide_bars();
+        }
         let work = async {
             let remote = options.connect(colour, inside, parting).await?;
             command(self.args, remote).await
@@ -231,7 +242,7 @@ impl<A: clap::Args> With<A> {
                 ended = work => ended,
                 heard = tokio::signal::ctrl_c() => {
                     heard.context("could not listen for interrupts")?;
-                    if let Some(line) = last_word.take().filter(|_| !quiet) {
+                    if let Some(line) = last_word.take().await.filter(|_| !quiet) {
                         terminal::say(&line);
                     }
                     Ok(End::Interrupted)
@@ -242,6 +253,16 @@ impl<A: clap::Args> With<A> {
         runtime.shutdown_background();
         ended
     }
+}
+
+// The arguments of a command that talks to no server. Not a doc comment, for the same reason.
+#[derive(clap::Args)]
+pub struct Here<A: clap::Args> {
+    #[command(flatten)]
+    pub args: A,
+    /// Only what was asked for, and no talk
+    #[arg(long, short, global = true, help_heading = "Output")]
+    pub quiet: bool,
 }
 
 #[cfg(test)]

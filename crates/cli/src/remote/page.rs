@@ -189,6 +189,21 @@ impl Filter {
         }
     }
 
+    pub fn bulk(&self) -> weft_api::bulk::Filter {
+        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
+        weft_api::bulk::Filter {
+            state,
+            lane,
+            kind,
+            tag,
+            parent,
+            worker,
+            created_from: since,
+            created_until: until,
+            ..weft_api::bulk::Filter::default()
+        }
+    }
+
     pub fn count(&self) -> CountQuery {
         let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
         CountQuery {

@@ -1,7 +1,9 @@
-//! One verb over one or many executions: by their ids, or by a filter. Asks before it touches many.
+//! One verb over one or many executions: by their ids, or by a filter. Asks before it touches many. What a filter selects is
+//! done by a bulk job, where a person asks and the key may start one; a program is told of each execution, which takes a
+//! call for each.
 
 use super::page::{PAGE_MAX, walk};
-use super::{Filter, Form, Remote, names};
+use super::{Bulk, Filter, Form, Remote, names};
 use crate::End;
 use crate::fault::{Code, Fault};
 use crate::render::{count, id};
@@ -11,6 +13,7 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use weft_api::bulk::BulkJob;
 use weft_api::execution::{ListQuery, PublicState};
 use weft_api::op;
 use weft_api::operation::NoBody;
@@ -88,18 +91,20 @@ struct Refused {
     detail: String,
 }
 
-/// Applies `one` to every execution that is selected. `shown` tells a person what became of one.
+/// Applies `one` to every execution that is selected, or starts `bulk` for those of a filter. `shown` tells a person what
+/// became of one.
 pub async fn apply<T: Serialize, F: Future<Output = Result<T>>>(
     remote: &Remote,
     selection: Selection,
     verb: &Verb,
+    bulk: Option<Bulk>,
     one: impl Fn(String) -> F,
     shown: impl Fn(&T) -> String,
 ) -> Result<End> {
     let tally = Tally { remote, verb, shown, results: Vec::new(), total: 1, done: 0, refused: BTreeMap::new() };
     let mut run = Run { one, tally };
     match selection.check(verb)? {
-        true => run.by_filter(selection).await,
+        true => run.by_filter(selection, bulk).await,
         false => run.by_ids(selection).await,
     }
 }
@@ -162,7 +167,7 @@ where
         self.tally.end()
     }
 
-    async fn by_filter(&mut self, selection: Selection) -> Result<End> {
+    async fn by_filter(&mut self, selection: Selection, bulk: Option<Bulk>) -> Result<End> {
         let Tally { remote, verb, .. } = self.tally;
         let mut filter = selection.filter.resolve(remote).await?;
         if filter.state.is_empty() {
@@ -179,6 +184,12 @@ where
             return Ok(End::Refused);
         }
         self.tally.total = counted.total;
+        if let Some(bulk) = bulk.filter(|_| remote.form == Form::People)
+            && let Some(job) = bulk.run(remote, verb.name, &filter, counted.total).await?
+        {
+            self.tally.take(job);
+            return self.tally.end();
+        }
         let progress = Progress::new(remote.colour, verb.name, counted.total);
         let query = ListQuery { limit: Some(PAGE_MAX), ..filter.list() };
         let doing = format!("find what to {}", verb.name);
@@ -230,6 +241,17 @@ impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
             self.remote.say(&format!("broken off: {}", self.so_far()));
         }
         error
+    }
+
+    /// What a job did, whose executions are not told one by one.
+    fn take(&mut self, job: BulkJob) {
+        self.done = job.done;
+        self.refused = job.refused;
+        if job.unreadable > 0 {
+            let count = count(job.unreadable, "execution");
+            self.remote
+                .say(&format!("{count} could not be read, and may have been meant: `weft doctor --deep` names them"));
+        }
     }
 
     fn note(&mut self, done: Done<T>, tell: bool) -> Result<()> {

@@ -17,6 +17,7 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
         };
         lines.push(text);
         lines.extend(ends(reason).map(|ends| format!("  {} {ends}", paint.dim("ends"))));
+        lines.extend(after(reason).map(|after| format!("  {} {after}", paint.dim("after that"))));
     }
     if explanation.reasons.is_empty() {
         lines.push(match explanation.running {
@@ -28,6 +29,15 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
         lines.push(format!("{}{until}", paint.dim("next")));
     }
     lines.join("\n")
+}
+
+/// Who could take it when its time has come.
+fn after(reason: &Reason) -> Option<String> {
+    Some(match reason.detail.get("workers")?.as_u64()? {
+        0 => "no worker matches".to_owned(),
+        1 => "1 worker matches".to_owned(),
+        count => format!("{count} workers match"),
+    })
 }
 
 /// What ends a reason, in words that a person can act on.
@@ -56,12 +66,12 @@ mod tests {
     fn every_reason_is_told_with_what_ends_it() {
         let told = json!({"public_state": "delayed", "at": 1_794_860_059_000_u64, "running": false, "next_time": 1_794_860_100_000_u64,
         "reasons": [
-            {"code": "delay", "text": "retry 2 of 5", "detail": {}, "clears": "time, reschedule"},
+            {"code": "not_before", "text": "retry 2 of 5", "detail": {"workers": 2}, "clears": "time, reschedule"},
             {"code": "no_worker", "text": "no worker asks for lane `mail`", "detail": {}},
         ]});
         assert_eq!(
             text(&serde_json::from_value(told).unwrap(), Paint::PLAIN),
-            "delayed: retry 2 of 5\n  ends by itself when the time comes, or by `weft reschedule`\nalso: no worker asks for lane `mail`\nnext in 41s (at 20:15:00 UTC)"
+            "delayed: retry 2 of 5\n  ends by itself when the time comes, or by `weft reschedule`\n  after that 2 workers match\nalso: no worker asks for lane `mail`\nnext in 41s (at 20:15:00 UTC)"
         );
     }
 }

@@ -1,10 +1,12 @@
 //! `weft serve`: the server, as it is run in production. Everything is validated before anything is opened.
 
+mod audit_file;
 mod bootstrap;
 mod folder;
 mod master;
 mod reload;
 
+use self::audit_file::AuditFile;
 use self::reload::Reloading;
 use crate::node::{self, Node, Stop, build};
 use crate::settings::{self, Arguments};
@@ -41,7 +43,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     }
     node::forbid_core_dumps();
     store::runtime_for_server()?.block_on(async {
-        let guard = log::start(&settings)?;
+        let guard = log::start(&settings, colour.err)?;
         serve(&args.arguments, settings, guard, colour).await
     })
 }
@@ -77,10 +79,14 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     let store = address.open().await?;
     let master = master::load(&settings, &address, &folder)?;
     let engine = Engine::open(store, build::engine(&settings)?).await?;
+    let copied = settings.get(keys::AUDIT_FILE).map(|path| AuditFile::begin(path, &engine)).transpose()?;
+    let moved = copied.as_ref().map(AuditFile::reopened_by);
+    let copying = copied.map(|copied| tokio::spawn(copied.run()));
     let key = bootstrap::make(&engine, &master, &settings, &folder).await?;
 
     let auth = Auth::Keyed { macs: master.key.macs(), keys: Arc::new(engine.clone()) };
     let app = App::new(engine.clone(), build::options(&settings, auth)?);
+    app.show_settings(build::shown(&settings));
     let listen = settings.get(keys::SERVER_LISTEN);
     let listener = Listener::bind(&app, listen, build::identity(&settings)?).await.map_err(node::not_listening)?;
     let metrics = match settings.get(keys::METRICS_LISTEN) {
@@ -92,11 +98,17 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     greet(&url, &address, &engine, metrics.as_ref(), colour);
     key.tell(&folder, colour);
     terminal::say("help      `weft serve --help`, `weft doctor`; Ctrl-C stops it");
-    let reloading = Reloading::new(arguments, settings, &app, &listener)?;
-    tokio::select! {
+    let reloading = Reloading::new(arguments, settings, &app, &listener, moved)?;
+    let ended = tokio::select! {
         ended = Node { app, listener, metrics }.run(stop) => ended,
         () = reloading.run(&guard) => Ok(End::Done),
+    };
+    engine.stop_audited();
+    if let Some(copying) = copying {
+        // It ends with the last entry, and a panic there has been told.
+        let _ = copying.await;
     }
+    ended
 }
 
 fn greet(url: &str, address: &Address, engine: &Engine, metrics: Option<&Listener>, colour: Colour) {

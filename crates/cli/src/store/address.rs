@@ -59,6 +59,12 @@ impl Address {
                 let options = valkey::Options::from_url(url).map_err(|error| usage(&error))?;
                 Ok(Address::Valkey(Box::new(options)))
             }
+            "memory" => Err(Fault::new(
+                crate::fault::Code::Usage,
+                "a store in memory is gone with its process, so only `weft dev` has one",
+            )
+            .hint("`weft dev --memory`")
+            .into()),
             "" => {
                 let text =
                     format!("cannot read `{url}` as a store: a file is named `sqlite://{url}`; there are {}", forms());

@@ -5,7 +5,7 @@ use super::Address;
 use crate::fault::Fault;
 use anyhow::Result;
 use std::time::Duration;
-use weft_config::{Durability, Migrate, Settings, keys};
+use weft_config::{Key, Migrate, Origin, Settings, keys};
 use weft_store_sqlite as sqlite;
 
 /// A key of the configuration that is a parameter of addresses too.
@@ -13,33 +13,48 @@ struct Parameter {
     key: &'static str,
     name: &'static str,
     value: Option<String>,
+    origin: Origin,
 }
 
 /// The settings that every store has a use for.
 const ANY: [&str; 2] = ["partitions", "migrate"];
 /// Those that only Valkey has.
 const VALKEY: [&str; 2] = ["durability", "replicas"];
+/// Those that only PostgreSQL has.
+const POSTGRES: [&str; 1] = ["pool"];
 
 impl Address {
-    /// Refuses a setting that the store has no use for, and one that the address says already.
+    /// Refuses a setting that the store has no use for, and one that the address says already. One that was said in a
+    /// place that counts less than that of the address was meant for another store, and gives way.
     pub fn configured(settings: &Settings) -> Result<Self> {
         let url = settings.get(keys::STORE_URL);
         let (scheme, rest) = url.split_once(':').unwrap_or(("", &url));
         let is_valkey = scheme.starts_with("valkey") || scheme.starts_with("redis");
         let mut added = Vec::new();
-        for Parameter { key, name, value } in parameters(settings) {
+        let address_counts = rank(settings.origin(keys::STORE_URL));
+        for Parameter { key, name, value, origin } in parameters(settings) {
             let Some(value) = value else { continue };
+            let query = rest.split_once('?').map_or("", |(_, query)| query);
+            let is_said = query.split('&').any(|parameter| parameter.split('=').next() == Some(name));
+            let is_useless = (scheme == "sqlite" && !ANY.contains(&name))
+                || (!is_valkey && VALKEY.contains(&name))
+                || (is_valkey && POSTGRES.contains(&name));
+            if (is_said || is_useless) && rank(&origin) < address_counts {
+                continue;
+            }
             if scheme == "sqlite" && !ANY.contains(&name) {
                 return Err(Fault::usage(format!("`{key}` is given, and a store on SQLite has no use for it")));
             }
             if !is_valkey && VALKEY.contains(&name) {
                 return Err(Fault::usage(format!("`{key}` is given, and only a store on Valkey has a use for it")));
             }
+            if is_valkey && POSTGRES.contains(&name) {
+                return Err(Fault::usage(format!("`{key}` is given, and only a store on PostgreSQL has a use for it")));
+            }
             if scheme == "sqlite" && name == "migrate" {
                 continue;
             }
-            let query = rest.split_once('?').map_or("", |(_, query)| query);
-            if query.split('&').any(|parameter| parameter.split('=').next() == Some(name)) {
+            if is_said {
                 let text = format!("`{key}` is given, and `store.url` says `{name}` too: say it in one place");
                 return Err(Fault::usage(text));
             }
@@ -71,26 +86,43 @@ impl Address {
     }
 }
 
-fn parameters(settings: &Settings) -> [Parameter; 8] {
+/// Which of two places counts: the larger one.
+fn rank(origin: &Origin) -> u8 {
+    match origin {
+        Origin::BuiltIn => 0,
+        Origin::File { .. } => 1,
+        Origin::Variable(_) => 2,
+        Origin::Flag(_) => 3,
+    }
+}
+
+fn parameters(settings: &Settings) -> [Parameter; 9] {
     let time = |time: Duration| format!("{}ms", time.as_millis());
     let on = |on: bool| on.then(|| "true".to_owned());
-    let parameter = |row: weft_config::Row, value| {
-        let name = row.key.strip_prefix("store.").unwrap_or(row.key);
-        Parameter { key: row.key, name, value }
-    };
     [
-        parameter(keys::STORE_PARTITIONS.row, settings.get(keys::STORE_PARTITIONS).map(|count| count.to_string())),
         parameter(
-            keys::STORE_DURABILITY.row,
-            settings.get(keys::STORE_DURABILITY).map(Durability::as_str).map(str::to_owned),
+            settings,
+            keys::STORE_PARTITIONS,
+            settings.get(keys::STORE_PARTITIONS).map(|count| count.to_string()),
         ),
-        parameter(keys::STORE_REPLICAS.row, settings.get(keys::STORE_REPLICAS).map(|count| count.to_string())),
-        parameter(keys::STORE_ACCEPT_DATA_LOSS.row, on(settings.get(keys::STORE_ACCEPT_DATA_LOSS))),
-        parameter(keys::STORE_PLAINTEXT.row, on(settings.get(keys::STORE_PLAINTEXT))),
-        parameter(keys::STORE_CONNECT_TIMEOUT.row, settings.get(keys::STORE_CONNECT_TIMEOUT).map(time)),
-        parameter(keys::STORE_CALL_TIMEOUT.row, settings.get(keys::STORE_CALL_TIMEOUT).map(time)),
-        parameter(keys::STORE_MIGRATE.row, settings.get(keys::STORE_MIGRATE).map(Migrate::as_str).map(str::to_owned)),
+        parameter(
+            settings,
+            keys::STORE_DURABILITY,
+            settings.get(keys::STORE_DURABILITY).map(|level| level.as_str().to_owned()),
+        ),
+        parameter(settings, keys::STORE_REPLICAS, settings.get(keys::STORE_REPLICAS).map(|count| count.to_string())),
+        parameter(settings, keys::STORE_ACCEPT_DATA_LOSS, on(settings.get(keys::STORE_ACCEPT_DATA_LOSS))),
+        parameter(settings, keys::STORE_PLAINTEXT, on(settings.get(keys::STORE_PLAINTEXT))),
+        parameter(settings, keys::STORE_CONNECT_TIMEOUT, settings.get(keys::STORE_CONNECT_TIMEOUT).map(time)),
+        parameter(settings, keys::STORE_CALL_TIMEOUT, settings.get(keys::STORE_CALL_TIMEOUT).map(time)),
+        parameter(settings, keys::STORE_POOL, settings.get(keys::STORE_POOL).map(|count| count.to_string())),
+        parameter(settings, keys::STORE_MIGRATE, settings.get(keys::STORE_MIGRATE).map(|how| how.as_str().to_owned())),
     ]
+}
+
+fn parameter<T>(settings: &Settings, key: Key<T>, value: Option<String>) -> Parameter {
+    let name = key.row.key.strip_prefix("store.").unwrap_or(key.row.key);
+    Parameter { key: key.row.key, name, value, origin: settings.origin(key).clone() }
 }
 
 #[cfg(test)]
@@ -111,8 +143,10 @@ mod tests {
             ("migrate", "auto"),
             ("store-call-timeout", "2m"),
             ("store-connect-timeout", "250ms"),
+            ("store-pool", "10"),
         ];
         let Address::Postgres { options, .. } = configured(&flags).unwrap() else { panic!("another store") };
+        assert_eq!(options.pool, 10);
         assert_eq!((options.partitions, options.migrate), (8, weft_store_postgres::Migrate::Auto));
         assert_eq!(
             (options.call_timeout, options.connect_timeout),
@@ -140,11 +174,30 @@ mod tests {
         for (flags, why) in [
             (vec![("store-durability", "strict")], "`store.durability` is given, and a store on SQLite has no use"),
             (vec![("store", "postgres://h/d"), ("store-replicas", "1")], "only a store on Valkey"),
+            (vec![("store", "valkey://localhost"), ("store-pool", "9")], "only a store on PostgreSQL"),
             (vec![("store", "sqlite:a?partitions=2"), ("store-partitions", "2")], "say it in one place"),
         ] {
             let refused = configured(&flags).err().unwrap();
             assert_eq!(Fault::exit_code(&refused), 2);
             assert!(refused.to_string().contains(why), "{refused}");
         }
+    }
+    #[test]
+    fn what_is_set_for_another_store_gives_way_to_the_address_of_a_flag() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weft.toml");
+        std::fs::write(&file, "[store]\nurl = \"valkey://localhost\"\ndurability = \"strict\"\npartitions = 8\n")
+            .unwrap();
+        let configured = |url: &str| {
+            let flags = vec![("store".to_owned(), url.to_owned())];
+            let settings = Settings::load(Sources { file: Some(file.clone()), flags, ..Sources::default() });
+            Address::configured(&settings.unwrap()).unwrap()
+        };
+        let Address::Sqlite { partitions, .. } = configured("sqlite:copy.db") else { panic!("another store") };
+        assert_eq!(partitions, 8, "what every store has a use for still counts");
+        let Address::Sqlite { partitions, .. } = configured("sqlite:copy.db?partitions=2") else {
+            panic!("another store")
+        };
+        assert_eq!(partitions, 2);
     }
 }

@@ -91,7 +91,7 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     let options = args.options.clone().or(before);
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime()?.block_on(async {
-        let _guard = log::start(&settings)?;
+        let _guard = log::start(&settings, colour.err)?;
         let stop = Stop::listen()?;
         let (client, url) = (options.client().await?, options.find_url());
         let mut worker = Worker::new(client)

@@ -68,6 +68,7 @@ fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
         kind: ctx.kind().to_owned(),
         lane: ctx.lane().to_owned(),
         tags: ctx.tagged().clone(),
+        trace: weft_api::trace::current().or_else(|| ctx.trace().map(str::to_owned)),
         input: input.map(|input| input.bytes),
         checkpoint: ctx.checkpointed().map(|checkpoint| checkpoint.bytes.clone()),
     }

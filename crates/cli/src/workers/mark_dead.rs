@@ -31,7 +31,7 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         return Ok(End::Refused);
     }
     for instance in args.instances {
-        let body = MarkDead { reason: args.reason.clone() };
+        let body = MarkDead { reason: args.reason.clone(), ..MarkDead::default() };
         let end = remote.call::<op::MarkWorkerDead>("mark it as dead", [instance.clone()], NoQuery {}, body).await?;
         remote.put(&end, &instance, || match end.leases {
             0 => format!("{instance}  dead; what it holds is given to others"),

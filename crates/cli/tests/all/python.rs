@@ -2,6 +2,8 @@
 
 use crate::dev::Dev;
 use crate::process::{command, stdout, text};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -60,4 +62,78 @@ fn a_cancel_reaches_a_worker_in_python() {
     stdout(&command(&["cancel", "--url", &dev.url, &id, "--grace", "60s", "--reason", "not needed"]).output().unwrap());
     let said = worker.end();
     assert!(said.contains("\"outcome\": \"cancelled\"") || said.contains("\"reason\""), "{said}");
+}
+
+/// The path of one request, read to its end.
+fn request(stream: &TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        if line.trim().is_empty() {
+            break;
+        }
+        lines.push(line.to_lowercase());
+    }
+    let length = lines.iter().find_map(|line| line.strip_prefix("content-length:")).unwrap_or("0");
+    reader.take(length.trim().parse().unwrap()).read_to_end(&mut Vec::new()).unwrap();
+    lines[0].split(' ').nth(1).unwrap().to_owned()
+}
+
+fn answer(mut stream: &TcpStream, body: &str) {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+    write!(stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+}
+
+/// A server with one execution, whose lease has so long. It hangs up on every renewal and on the first `failures`
+/// outcomes. Answers how many outcomes it was sent, when one was taken or the worker is gone.
+fn failing(listener: &TcpListener, input: &str, lease_ms: u32, failures: u32) -> u32 {
+    let lease = format!(r#"{{"id": "l", "epoch": 1, "expires_in_ms": {lease_ms}}}"#);
+    let task = format!(
+        r#"{{"execution": "x", "kind": "greet", "input": {{"json": {input}}}, "lease": {lease}, "attempt": {{"index": 0}}}}"#
+    );
+    let mut outcomes = 0;
+    let mut claims = 0;
+    for stream in listener.incoming() {
+        let stream = stream.unwrap();
+        match request(&stream).as_str() {
+            "/v1/work/claim" => {
+                claims += 1;
+                let given = if claims == 1 { task.as_str() } else { "" };
+                answer(&stream, &format!(r#"{{"executions": [{given}], "waited_ms": 0}}"#));
+                if claims > 1 {
+                    break;
+                }
+            }
+            "/v1/work/complete" => {
+                outcomes += 1;
+                if outcomes > failures {
+                    answer(&stream, r#"{"results": [{"ok": {"outcome": "success"}}]}"#);
+                }
+            }
+            _ => {}
+        }
+    }
+    outcomes
+}
+
+#[test]
+fn sdk_31_a_worker_in_python_sends_an_outcome_again_until_it_is_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let worker = Worker::start(&format!("http://{}", listener.local_addr().unwrap()), "2");
+    let served = std::thread::spawn(move || failing(&listener, r#"{"name": "Ada"}"#, 60_000, 2));
+    assert_eq!(served.join().unwrap(), 3);
+    drop(worker);
+}
+
+#[test]
+fn ex_24_a_worker_in_python_stops_when_its_lease_has_run_out_here() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let worker = Worker::start(&format!("http://{}", listener.local_addr().unwrap()), "2");
+    let began = std::time::Instant::now();
+    let served = std::thread::spawn(move || failing(&listener, r#"{"name": "Ada", "seconds": 600}"#, 1_000, 0));
+    assert_eq!(served.join().unwrap(), 0, "its result counts for nothing");
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+    drop(worker);
 }

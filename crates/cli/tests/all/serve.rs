@@ -1,7 +1,7 @@
 //! A server as it is run in production: its first key, what it refuses, and how it stops.
 
 use crate::http::Caller;
-use crate::process::{Running, command, text, weft};
+use crate::process::{Running, command, stdout, text, weft};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -108,6 +108,46 @@ fn api_25_the_first_key_can_be_given() {
     given.caller(&key).ok("GET", "/v1/keys", None);
     assert!(!other.path().join("weft-data/bootstrap.key").exists());
     assert_eq!(given.interrupt(), Some(0));
+}
+
+#[test]
+fn api_54_a_node_that_an_operator_drains_stops_as_on_a_signal() {
+    let folder = folder();
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "info", "--name", "web-2"]);
+    serve.current_dir(folder.path());
+    let server = Server::started(Running::err_of(serve));
+    let caller = server.caller(server.key.as_ref().unwrap());
+    let refused = caller.call("POST", "/v1/nodes/web-3/drain", Some(&json!({})));
+    assert_eq!((refused.status, &refused.json()["fields"]["what"]), (404, &json!("node")));
+    let waiting = caller.clone();
+    let (tell, told) = channel();
+    let claim = std::thread::spawn(move || {
+        let claim = json!({"worker": "w", "instance": "w-1", "wait_ms": 60_000});
+        tell.send(()).unwrap();
+        waiting.try_call("POST", "/v1/work/claim", Some(&claim)).map(|answer| (answer.status, answer.json()))
+    });
+    told.recv().unwrap();
+    let node = caller.ok("GET", "/v1/nodes", None)["items"][0]["id"].clone();
+    let mut drain = command(&["nodes", "drain", "web-2", "--reason", "new kernel", "--json"]);
+    let drained = drain.env("WEFT_URL", &server.url).env("WEFT_KEY", server.key.as_ref().unwrap()).output().unwrap();
+    let answer: serde_json::Value = serde_json::from_str(&stdout(&drained)).unwrap();
+    assert_eq!(answer, json!({"node": node, "draining": true}));
+    let line = server.running.wait_for("who asked", |line| line.contains("an operator drains this node"));
+    assert!(line.contains("bootstrap") && line.contains("new kernel"), "{line}");
+    assert_eq!(server.running.exit_code(), Some(0));
+    // It waited, or came when the node was stopping or gone already; nobody is left without an answer.
+    if let Ok((status, claimed)) = claim.join().unwrap() {
+        assert!(claimed["draining"] == true || status == 503, "{status} {claimed}");
+    }
+
+    // The wish was about that run.
+    let again = Server::start(folder.path(), &[]);
+    assert_eq!(again.caller(server_key(folder.path()).as_str()).call("GET", "/readyz", None).status, 200);
+    assert_eq!(again.interrupt(), Some(0));
+}
+
+fn server_key(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("weft-data/bootstrap.key")).unwrap().trim().to_owned()
 }
 
 #[test]
@@ -299,6 +339,50 @@ fn ops_4_a_hangup_reads_again_what_can_change_and_tells_what_cannot() {
     server.running.signal("-HUP");
     let line = server.running.wait_for("the mistake", |line| line.contains("everything stays as it was"));
     assert!(line.contains("log.level"), "{line}");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn an_administrator_is_told_how_the_server_is_set_and_no_secret() {
+    let folder = folder();
+    let file = folder.path().join("weft.toml");
+    std::fs::write(&file, "[server]\ndrain = \"7s\"\n").unwrap();
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "info"]);
+    let secret = format!("{}Bwc=", "BwcH".repeat(10));
+    serve.current_dir(folder.path()).env("WEFT_MASTER_KEY", &secret);
+    let server = Server::started(Running::err_of(serve));
+    let caller = server.caller(server.key.as_deref().unwrap());
+    let told = || {
+        let config = caller.ok("GET", "/v1/config", None);
+        assert!(!config.to_string().contains("BwcH"), "{config}");
+        let items = config["items"].as_array().unwrap().clone();
+        items.into_iter().map(|item| (item["key"].as_str().unwrap().to_owned(), item)).collect::<BTreeMap<_, _>>()
+    };
+    let before = told();
+    assert_eq!((&before["server.drain"]["value"], &before["log.level"]["value"]), (&json!("7s"), &json!("info")));
+    assert!(before["server.drain"]["origin"].as_str().unwrap().ends_with("weft.toml:2"), "{before:?}");
+    assert_eq!(before["log.level"]["origin"], "--log");
+    assert!(before.values().any(|item| item["value"] == "***"), "the secret is there, and hidden");
+    std::fs::write(&file, "[server]\ndrain = \"7s\"\n[auth.rate]\ndefault = 77\n").unwrap();
+    server.running.signal("-HUP");
+    server.running.wait_for("that it was read", |line| line.contains("read the configuration again"));
+    assert_eq!(told()["auth.rate.default"]["value"], "77");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
+fn ops_4_turning_tls_on_takes_a_restart_and_the_log_says_so() {
+    let folder = folder();
+    let made = weft_tls::testing::certificates(&["127.0.0.1"]).unwrap();
+    for (name, text) in [("cert.pem", &made.server), ("key.pem", &made.server_key)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let server = Server::start(folder.path(), &[]);
+    let file = "[server]\ntls_cert = \"cert.pem\"\ntls_key = \"key.pem\"\n";
+    std::fs::write(folder.path().join("weft.toml"), file).unwrap();
+    server.running.signal("-HUP");
+    let line = server.running.wait_for("that it stays as it was", |line| line.contains("TLS stays off"));
+    assert!(line.contains("takes a restart") && line.contains("server.tls_cert"), "{line}");
     assert_eq!(server.interrupt(), Some(0));
 }
 

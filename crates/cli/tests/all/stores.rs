@@ -166,6 +166,45 @@ fn the_address_comes_from_the_environment_if_none_is_given() {
     assert!(dir.path().join("weft-data").join("weft.db").exists(), "the default lies in the working folder");
 }
 
+/// How many partitions the doctor finds in the store that is configured in the folder.
+fn partitions_found(folder: &std::path::Path) -> String {
+    let report = stdout(&command(&["doctor", "--json"]).env_remove("WEFT_STORE").current_dir(folder).output().unwrap());
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found =
+        findings.iter().find(|finding| finding["subject"] == "partitions").unwrap_or_else(|| panic!("{report}"));
+    found["found"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn ops_1_the_store_of_the_file_is_the_store_of_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| command(args).env_remove("WEFT_STORE").current_dir(dir.path()).output().unwrap();
+    std::fs::write(dir.path().join("weft.toml"), "[store]\nurl = \"sqlite:here/a.db\"\npartitions = 2\n").unwrap();
+    stdout(&command(&["migrate"]).env("WEFT_STORE_PARTITIONS", "3").current_dir(dir.path()).output().unwrap());
+    assert!(dir.path().join("here").join("a.db").exists() && !dir.path().join("weft-data").exists());
+    std::fs::write(dir.path().join("weft.toml"), "[store]\nurl = \"sqlite:here/a.db\"\n").unwrap();
+    assert!(partitions_found(dir.path()).starts_with('3'), "the environment counts before the file");
+    stdout(&run(&["nodes"]));
+    stdout(&run(&["export", "a.export"]));
+
+    std::fs::write(dir.path().join("other.toml"), "[store]\nurl = \"sqlite:here/b.db\"\n").unwrap();
+    let import = ["import", "a.export", "--config", "other.toml", "--store-partitions", "4"];
+    stdout(&run(&import));
+    assert!(dir.path().join("here").join("b.db").exists());
+
+    std::fs::write(dir.path().join("weft.toml"), "[store]\nurll = \"sqlite:a.db\"\n").unwrap();
+    for args in [&["migrate"][..], &["nodes"], &["export", "b.export"]] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains("did you mean `store.url`?"), "{args:?}: {}", text(&output.stderr));
+    }
+    let output = run(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stdout);
+    assert!(told.contains("did you mean `store.url`?") && told.contains("not looked at"), "{told}");
+}
+
 #[test]
 fn a_demo_runs_on_any_store() {
     for url in [places::postgres("&migrate=auto"), places::valkey("&migrate=auto")] {

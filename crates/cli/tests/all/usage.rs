@@ -103,6 +103,28 @@ fn cli_4_servers_and_workers_begin_as_their_examples_say() {
 }
 
 #[test]
+fn quiet_is_heard_after_the_name_of_a_command_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        crate::process::command(args).env_remove("WEFT_STORE").current_dir(dir.path()).output().unwrap()
+    };
+    stdout(&run(&["migrate", "--quiet"]));
+    for args in [&["config", "check", "--quiet"][..], &["config", "--quiet", "check"], &["--quiet", "config", "check"]]
+    {
+        let output = run(args);
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{args:?}");
+    }
+    let told = stdout(&run(&["doctor", "-q"]));
+    assert!(!told.lines().any(|line| line.starts_with("ok ")), "{told}");
+    let nodes = run(&["nodes", "-q"]);
+    assert_eq!((stdout(&nodes), text(&nodes.stderr)), (String::new(), String::new()));
+    assert_eq!(stdout(&run(&["nodes", "--jsonl"])), "", "a line per node, and there is none");
+    let refused = run(&["--json", "config", "example"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("the example is a `weft.toml`"));
+}
+
+#[test]
 fn the_version_is_told_in_two_ways() {
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(stdout(&weft(&["version"])), format!("weft {version}\n"));
@@ -112,4 +134,5 @@ fn the_version_is_told_in_two_ways() {
         assert_eq!(json["version"], version);
     }
     assert_eq!(stdout(&weft(&["-q", "version"])), format!("weft {version}\n"));
+    assert_eq!(stdout(&weft(&["version", "-q"])), format!("weft {version}\n"));
 }

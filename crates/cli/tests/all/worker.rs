@@ -226,7 +226,7 @@ fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
     let cancelled = shop.submit(json!({"input": {"text": "sleep\n"}}));
     assert_eq!(fifo.next(), "up");
     shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no more"})));
-    let told = shop.worker.wait_for("that it was cancelled", |line| line.ends_with("it was cancelled"));
+    let told = shop.worker.wait_for("that it was cancelled", |line| line.ends_with("it was cancelled: no more"));
     assert!(told.contains(&cancelled), "{told}");
 }
 

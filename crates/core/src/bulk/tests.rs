@@ -123,7 +123,7 @@ fn api_40_the_filter_is_judged_on_the_record_as_it_is_when_it_is_met() {
     // Between the look and the commit one is taken and one is gone.
     world.claim(ids[1]);
     world.run(force_fail(ids[2])).unwrap();
-    world.run(Command::Purge(Purge { id: ids[2] })).unwrap();
+    world.run(Command::Purge(Purge { id: ids[2], reason: "".into() })).unwrap();
     assert_eq!(bulk.advance(&mut world, page), MORE);
     assert_eq!(bulk.share(&world).counts, counts(2, 2, &[]));
     let states = [ids[0], ids[1], ids[3], other].map(|id| world.execution(id).public_state().name());
@@ -176,7 +176,7 @@ fn api_40_another_namespace_is_out_of_reach() {
 #[test]
 fn api_40_whoever_may_not_call_a_verb_may_not_call_it_in_bulk() {
     let mut world = World::new();
-    let reschedule = Verb::Reschedule { start: When::InMs(5) };
+    let reschedule = Verb::Reschedule { start: When::InMs(5), reason: "".into() };
     let too_long = Verb::Hold { reason: "r".repeat(REASON_MAX + 1).into(), revoke: false };
     let cases = [
         (Scopes::SUBMIT, cancel(), None, "forbidden"),
@@ -210,7 +210,7 @@ fn api_40_a_dry_run_counts_what_would_be_done_and_changes_nothing() {
 fn api_40_a_page_that_was_found_for_another_place_is_not_walked() {
     let mut world = World::new();
     submit(&mut world, 3);
-    let start = starting(&mut world, Filter::default(), Verb::Purge);
+    let start = starting(&mut world, Filter::default(), Verb::Purge { reason: "".into() });
     let bulk = Bulk::begin(&mut world, start);
     let page = bulk.page(&world, 2);
     assert_eq!(bulk.advance(&mut world, page.clone()), MORE);
@@ -247,7 +247,7 @@ fn api_40_many_records_per_execution_make_a_commit_shorter() {
         }
         world.run(force_fail(id)).unwrap();
     }
-    let start = starting(&mut world, Filter::default(), Verb::Purge);
+    let start = starting(&mut world, Filter::default(), Verb::Purge { reason: "".into() });
     let bulk = Bulk::begin(&mut world, start);
     let page = bulk.page(&world, BULK_PER_COMMIT);
     assert_eq!(bulk.advance(&mut world, page), MORE);

@@ -15,16 +15,16 @@ impl Verb {
                 Command::Replay(Replay { id, reason, deadline, delay_ms, priority, steps })
             }
             Verb::Hold { reason, revoke } => Command::Hold(Hold { id, reason, revoke }),
-            Verb::Release => Command::Release(Release { id }),
+            Verb::Release { reason } => Command::Release(Release { id, reason }),
             Verb::Revoke { reason, hold } => Command::Revoke(Revoke { id, expected_epoch: None, reason, hold }),
             Verb::ForceComplete { reason } => {
                 Command::ForceComplete(ForceComplete { id, result: None, content_type: None, reason })
             }
             Verb::ForceFail { message, reason } => Command::ForceFail(ForceFail { id, message, reason }),
-            Verb::Purge => Command::Purge(Purge { id }),
-            Verb::Priority { priority } => Command::ChangePriority(ChangePriority { id, priority }),
-            Verb::Tag { set, remove } => Command::SetTags(SetTags { id, fence: None, set, remove }),
-            Verb::Reschedule { start } => Command::Reschedule(Reschedule { id, start }),
+            Verb::Purge { reason } => Command::Purge(Purge { id, reason }),
+            Verb::Priority { priority, reason } => Command::ChangePriority(ChangePriority { id, priority, reason }),
+            Verb::Tag { set, remove, reason } => Command::SetTags(SetTags { id, fence: None, set, remove, reason }),
+            Verb::Reschedule { start, reason } => Command::Reschedule(Reschedule { id, start, reason }),
         }
     }
 }

@@ -4,13 +4,14 @@ use super::{WITH_ACTIONS, emit, note, refuse_done, settle, visible};
 use crate::command::{ChangePriority, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::limits::PRIORITY_MAX;
+use crate::limits::{PRIORITY_MAX, REASON_MAX};
 use crate::record::execution::State;
 use crate::reply::Reply;
-use crate::text::{Text, check_range};
+use crate::text::{check_range, check_text};
 use crate::tx::{Stop, Tx};
 
 pub fn validate(cmd: &ChangePriority) -> Result<(), Rejection> {
+    check_text("reason", &cmd.reason, REASON_MAX)?;
     check_range("priority", cmd.priority.into(), 0, PRIORITY_MAX.into())
 }
 
@@ -26,8 +27,8 @@ pub fn change_priority(tx: &mut Tx<'_>, who: &Principal, cmd: &ChangePriority) -
         *order = settle::order(*since, new);
     }
     let now = tx.now();
-    note(&mut execution, "change_priority", who, &Text::from(""), now);
-    emit(tx, &execution, &who.name, Fact::PriorityChanged { old, new });
+    note(&mut execution, "change_priority", who, &cmd.reason, now);
+    emit(tx, &execution, &who.name, Fact::PriorityChanged { old, new, reason: cmd.reason.clone() });
     tx.put_execution(execution);
     Ok(Reply::PriorityChanged { old, new, changed: true })
 }

@@ -46,6 +46,12 @@ pub fn candidate(execution: &Execution, want: &Want<'_>, now: Time) -> Result<()
     if execution.hot.deadline_at.is_some_and(|deadline| deadline <= now) {
         return Err(NotTaken::DeadlineDue);
     }
+    fits(execution, want)
+}
+
+/// Whether a worker could take it if it were ready.
+pub fn fits(execution: &Execution, want: &Want<'_>) -> Result<(), NotTaken> {
+    let spec = &execution.spec;
     if want.kinds.is_some_and(|kinds| !kinds.contains(&spec.kind)) {
         return Err(NotTaken::Kind);
     }

@@ -2,7 +2,7 @@
 
 use super::check::{self, NotTaken, Want};
 use super::{emit, expire, steps};
-use crate::command::{Claim, Principal};
+use crate::command::{Claim, Payload, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::id::{ExecutionId, LeaseId};
@@ -123,7 +123,7 @@ struct Holding {
 fn payloads(execution: &Execution) -> PartMask {
     let part = |part: u8, there: bool| if there { PartMask::of(part) } else { PartMask::NONE };
     part(schema::INPUT, execution.hot.input_bytes.is_some())
-        .with(part(schema::CHECKPOINT, execution.hot.has_checkpoint))
+        .with(part(schema::CHECKPOINT, execution.hot.checkpoint.is_there()))
 }
 
 /// What the claim hands over from before it.
@@ -236,6 +236,7 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         input: if hot.input_bytes.is_some() { execution.input().cloned() } else { None },
         content_type: spec.content_type.clone(),
         lease: hold.lease,
+        generation: 0,
         epoch: hot.epoch,
         lease_ms: hold.lease_ms,
         expires_in_ms: hold.expires_in_ms,
@@ -247,7 +248,7 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         timeout_left_ms: run.timeout_left_ms,
         deadline_at: hot.deadline_at,
         retries_left: spec.policy.retry.max_retries.saturating_sub(hot.retries_used),
-        checkpoint: if hot.has_checkpoint { execution.checkpoint().cloned() } else { None },
+        checkpoint: if hot.checkpoint.is_there() { execution.checkpoint().cloned() } else { None },
         children: lineage.children,
         steps: lineage.steps.steps,
         steps_more: lineage.steps.more,
@@ -290,15 +291,19 @@ fn children_outcome(tx: &mut Tx<'_>, waited: &Waited) -> Result<ChildrenOutcome,
 }
 
 /// The result of a success: that of its attempt, or what an operator gave if none was open.
-fn result(tx: &mut Tx<'_>, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Bytes>, Stop> {
+fn result(tx: &mut Tx<'_>, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Stop> {
     Ok(match attempt {
         Some(index) => tx
             .find_attempt(id, index, PartMask::of(attempt_schema::RESULT))?
-            .and_then(|attempt| attempt.result().cloned()),
-        None => tx
-            .find_execution(id, PartMask::of(schema::RESULT))?
-            .and_then(|child| child.forced_result().and_then(|forced| forced.bytes.clone())),
+            .and_then(|attempt| payload(attempt.result(), &attempt.content_type)),
+        None => tx.find_execution(id, PartMask::of(schema::RESULT))?.and_then(|child| {
+            child.forced_result().and_then(|forced| payload(forced.bytes.as_ref(), &forced.content_type))
+        }),
     })
+}
+
+fn payload(bytes: Option<&Bytes>, content_type: &Option<Text>) -> Option<Payload> {
+    bytes.map(|bytes| Payload { bytes: bytes.clone(), content_type: content_type.clone() })
 }
 
 #[cfg(test)]
@@ -338,7 +343,7 @@ mod tests {
         let claimed = world.claim(id);
         assert_eq!(world.loads, 2, "the execution, then the attempt before");
         assert_eq!(claimed.previous_failure.map(|failure| failure.category), Some("application".into()));
-        let checkpoint = Checkpoint { bytes: "half".into(), attempt: 0, at: Time::from_ms(10) };
+        let checkpoint = Checkpoint { bytes: "half".into(), attempt: 0, at: Time::from_ms(10), content_type: None };
         assert_eq!(claimed.checkpoint, Some(checkpoint), "EX-40");
         assert_eq!((claimed.attempt, claimed.retries_left), (1, 2));
     }

@@ -4,7 +4,7 @@ use super::fence::{self, Verb};
 use super::progress::{save_checkpoint, validate_checkpoint};
 use super::settle::{self, Requeue};
 use super::{emit, steps, visible, when};
-use crate::command::{Delay, Principal};
+use crate::command::{Delay, Payload, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::limits::Limits;
@@ -19,7 +19,7 @@ use crate::tx::{Stop, Tx};
 pub fn validate(cmd: &Delay, limits: &Limits, now: Time) -> Result<(), Rejection> {
     when::validate("until", cmd.until, now)?;
     validate_checkpoint(&cmd.checkpoint, limits)?;
-    steps::validate(&cmd.steps, cmd.checkpoint.as_ref().map_or(0, |bytes| bytes.len()), limits)
+    steps::validate(&cmd.steps, Payload::len_of(&cmd.checkpoint), limits)
 }
 
 pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Stop> {

@@ -10,7 +10,7 @@ use crate::error::Rejection;
 use crate::event::Fact;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{LeaseEnd, Outcome, Reason, State, Verdict};
-use crate::record::{Execution, Key, Record};
+use crate::record::{Content, Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::Text;
@@ -68,7 +68,7 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             let failing = Failing {
                 category: "timeout".into(),
                 message: "the attempt ran longer than its timeout".into(),
-                has_detail: false,
+                detail: Content::Absent,
                 wish: RetryWish::Policy,
                 entropy: cmd.entropy,
                 timed_out: true,
@@ -93,7 +93,7 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             emit(tx, &execution, by, Fact::HoldLifted { hold: "children".into() });
             tx.put_execution(execution);
         }
-        Timer::Retention => purge::remove(tx, execution, by)?,
+        Timer::Retention => purge::remove(tx, execution, by, &"".into())?,
         Timer::Purge | Timer::CancelChildren | Timer::Bulk => {
             return Err(Rejection::internal("E11 left-over work belongs to a continuation").into());
         }
@@ -110,7 +110,7 @@ pub(super) fn deadline(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Resu
         category: "deadline".into(),
         message: "the deadline was reached".into(),
         retry_at: None,
-        has_detail: false,
+        detail: Content::Absent,
     };
     let end = End {
         outcome: Outcome::Expired,

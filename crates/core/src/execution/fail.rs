@@ -3,17 +3,18 @@
 use super::fence::{self, Verb};
 use super::finish::{self, End};
 use super::settle::{self, Requeue};
+use super::submit::validate_payload;
 use super::{backoff, emit, steps, visible};
-use crate::command::{Fail, Principal, RetryWish};
+use crate::command::{Fail, Payload, Principal, RetryWish};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::limits::{BACKOFF_MS_MAX, CATEGORY_MAX, FAILURE_DETAIL_MAX, FAILURE_MESSAGE_MAX, Limits};
-use crate::record::Execution;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{AfterFailure, LeaseEnd, Next, Outcome, Reason, State, Why};
+use crate::record::{Content, Execution};
 use crate::reply::Reply;
 use crate::schema::PartMask;
-use crate::text::{Text, check_range, check_size, check_text, check_token};
+use crate::text::{Text, check_range, check_text, check_token};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
@@ -26,10 +27,8 @@ pub fn validate(cmd: &Fail, limits: &Limits) -> Result<(), Rejection> {
         return Err(Rejection::invalid("category", "is one that only the engine gives"));
     }
     check_text("message", &cmd.message, FAILURE_MESSAGE_MAX)?;
-    if let Some(detail) = &cmd.detail {
-        check_size("detail", detail.len(), FAILURE_DETAIL_MAX)?;
-    }
-    steps::validate(&cmd.steps, cmd.detail.as_ref().map_or(0, |detail| detail.len()), limits)?;
+    validate_payload("detail", &cmd.detail, FAILURE_DETAIL_MAX)?;
+    steps::validate(&cmd.steps, Payload::len_of(&cmd.detail), limits)?;
     match cmd.retry {
         RetryWish::AfterMs(ms) => check_range("retry", ms, 0, BACKOFF_MS_MAX),
         RetryWish::Policy | RetryWish::Never => Ok(()),
@@ -43,12 +42,12 @@ pub fn fail(tx: &mut Tx<'_>, who: &Principal, cmd: &Fail) -> Result<Reply, Stop>
     }
     steps::record(tx, &mut execution, &cmd.steps)?;
     if let Some(open) = &mut execution.hot.open {
-        open.set_detail(cmd.detail.clone());
+        open.set_detail(cmd.detail.as_ref().map(|detail| detail.bytes.clone()));
     }
     let failing = Failing {
         category: cmd.category.clone(),
         message: cmd.message.clone(),
-        has_detail: cmd.detail.is_some(),
+        detail: Content::of(cmd.detail.as_ref().map(|detail| &detail.content_type)),
         wish: cmd.retry,
         entropy: cmd.entropy,
         timed_out: false,
@@ -61,7 +60,7 @@ pub fn fail(tx: &mut Tx<'_>, who: &Principal, cmd: &Fail) -> Result<Reply, Stop>
 pub(super) struct Failing {
     pub category: Text,
     pub message: Text,
-    pub has_detail: bool,
+    pub detail: Content,
     pub wish: RetryWish,
     pub entropy: u64,
     /// The attempt's time ran out; the worker said nothing.
@@ -77,12 +76,8 @@ pub(super) fn after_failure(
 ) -> Result<AfterFailure, Stop> {
     let after = decide(&execution, &failing, tx.now());
     let lease = if failing.timed_out { LeaseEnd::TimedOut } else { LeaseEnd::Failed(after) };
-    let mut failure = Failure {
-        category: failing.category,
-        message: failing.message,
-        retry_at: None,
-        has_detail: failing.has_detail,
-    };
+    let mut failure =
+        Failure { category: failing.category, message: failing.message, retry_at: None, detail: failing.detail };
     match after {
         AfterFailure::Retry { retry_at, retries_left } => {
             failure.retry_at = Some(retry_at);

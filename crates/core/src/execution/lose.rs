@@ -6,9 +6,9 @@ use super::{backoff, emit};
 use crate::command::{EndLease, Principal, WorkerEnd};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::record::Execution;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{EndCause, LeaseEnd, Next, Outcome, Reason, State, Why};
+use crate::record::{Content, Execution};
 use crate::reply::{Expired, Reply};
 use crate::schema::PartMask;
 use crate::text::Text;
@@ -49,7 +49,7 @@ pub(super) fn lose(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, end: Le
             category: "reclaim_limit".into(),
             message: format!("the lease was lost {} times", u64::from(limit) + 1).into(),
             retry_at: None,
-            has_detail: false,
+            detail: Content::Absent,
         };
         let end = End {
             outcome: Outcome::Failed,

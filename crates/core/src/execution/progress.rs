@@ -1,18 +1,18 @@
 //! Reporting progress and saving a checkpoint. Only the last value is kept.
 
 use super::fence::{self, Verb};
+use super::submit::validate_payload;
 use super::{renew, visible};
-use crate::command::{Principal, Progress};
+use crate::command::{Payload, Principal, Progress};
 use crate::error::Rejection;
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, Limits, PROGRESS_MESSAGE_MAX};
 use crate::record::Execution;
 use crate::record::execution::{self, Checkpoint};
 use crate::reply::Reply;
 use crate::schema::PartMask;
-use crate::text::{Text, check_range, check_size, check_text};
+use crate::text::{Text, check_range, check_text};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
-use bytes::Bytes;
 
 pub fn validate(cmd: &Progress, limits: &Limits) -> Result<(), Rejection> {
     if cmd.percent.is_none() && cmd.message.is_none() && cmd.checkpoint.is_none() && cmd.renew_ms.is_none() {
@@ -28,8 +28,8 @@ pub(super) fn validate_told(percent: Option<u8>, message: &Option<Text>) -> Resu
     message.as_ref().map_or(Ok(()), |message| check_text("message", message, PROGRESS_MESSAGE_MAX))
 }
 
-pub(super) fn validate_checkpoint(checkpoint: &Option<Bytes>, limits: &Limits) -> Result<(), Rejection> {
-    checkpoint.as_ref().map_or(Ok(()), |bytes| check_size("checkpoint", bytes.len(), limits.checkpoint_max))
+pub(super) fn validate_checkpoint(checkpoint: &Option<Payload>, limits: &Limits) -> Result<(), Rejection> {
+    validate_payload("checkpoint", checkpoint, limits.checkpoint_max)
 }
 
 /// Given fields overwrite, absent ones stay.
@@ -62,9 +62,9 @@ pub(super) fn tell(execution: &mut Execution, percent: Option<u8>, message: &Opt
 }
 
 /// Keeps `checkpoint` with the number of the attempt that wrote it; an absent one leaves the last.
-pub(super) fn save_checkpoint(execution: &mut Execution, checkpoint: &Option<Bytes>, now: Time) {
-    if let (Some(bytes), Some(open)) = (checkpoint, &execution.hot.open) {
+pub(super) fn save_checkpoint(execution: &mut Execution, checkpoint: &Option<Payload>, now: Time) {
+    if let (Some(Payload { bytes, content_type }), Some(open)) = (checkpoint.clone(), &execution.hot.open) {
         let attempt = open.index;
-        execution.set_checkpoint(Some(Checkpoint { bytes: bytes.clone(), attempt, at: now }));
+        execution.set_checkpoint(Some(Checkpoint { bytes, attempt, at: now, content_type }));
     }
 }

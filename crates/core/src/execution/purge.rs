@@ -7,14 +7,18 @@ use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::id::ExecutionId;
-use crate::limits::{PURGE_INLINE_MAX, PURGE_PER_COMMIT, PURGE_STEPS_PER_COMMIT};
+use crate::limits::{PURGE_INLINE_MAX, PURGE_PER_COMMIT, PURGE_STEPS_PER_COMMIT, REASON_MAX};
 use crate::record::continuation::{Body, Rest};
 use crate::record::dedup::What;
 use crate::record::{Continuation, Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::PartMask;
-use crate::text::Text;
+use crate::text::{Text, check_text};
 use crate::tx::{Stop, Tx};
+
+pub fn validate(cmd: &Purge) -> Result<(), Rejection> {
+    check_text("reason", &cmd.reason, REASON_MAX)
+}
 
 pub fn purge(tx: &mut Tx<'_>, who: &Principal, cmd: &Purge) -> Result<Reply, Stop> {
     let execution = visible(tx, who, cmd.id, PartMask::NONE)?;
@@ -22,12 +26,12 @@ pub fn purge(tx: &mut Tx<'_>, who: &Principal, cmd: &Purge) -> Result<Reply, Sto
         let previous = execution.hot.previous;
         return Err(Rejection::ExecutionNotTerminal { public_state: execution.public_state(), previous }.into());
     }
-    remove(tx, execution, &who.name)?;
+    remove(tx, execution, &who.name, &cmd.reason)?;
     Ok(Reply::Purged)
 }
 
 /// Removes an execution that has ended, and a short history with it.
-pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Result<(), Stop> {
+pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &Text) -> Result<(), Stop> {
     release_key(tx, &execution)?;
     let attempts = execution.hot.attempts;
     let inline = attempts.min(PURGE_INLINE_MAX as u32);
@@ -50,7 +54,7 @@ pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text) -> Result
             tx.delete_blind(Key::DeadLetter(execution.id.partition(), letter));
         }
     }
-    emit(tx, &execution, by, Fact::Purged);
+    emit(tx, &execution, by, Fact::Purged { reason: reason.clone() });
     tx.delete(execution.key());
     Ok(())
 }
@@ -121,8 +125,12 @@ mod tests {
             world.scan();
         }
         world.run(force_fail(id)).unwrap();
-        assert_eq!(world.run(Command::Purge(Purge { id })), Ok(Reply::Purged));
-        assert_eq!(world.run(Command::Purge(Purge { id })), Err(Rejection::ExecutionNotFound), "EX-71");
+        assert_eq!(world.run(Command::Purge(Purge { id, reason: "".into() })), Ok(Reply::Purged));
+        assert_eq!(
+            world.run(Command::Purge(Purge { id, reason: "".into() })),
+            Err(Rejection::ExecutionNotFound),
+            "EX-71"
+        );
         let left = world.records.len();
         assert!(left > PURGE_PER_COMMIT, "{left} records follow");
         let fired: Vec<_> = world.scan().into_iter().map(|(timer, _, expired)| (timer, expired)).collect();
@@ -134,7 +142,10 @@ mod tests {
     fn ex_84_no_retention_purges_right_after_the_end() {
         let mut world = World::new();
         let id = world.submit(|cmd| cmd.policy.retention_ms = Some(0));
-        assert_eq!(world.run(Command::Purge(Purge { id })).unwrap_err().code(), "execution_not_terminal");
+        assert_eq!(
+            world.run(Command::Purge(Purge { id, reason: "".into() })).unwrap_err().code(),
+            "execution_not_terminal"
+        );
         world.run(force_fail(id)).unwrap();
         world.scan();
         assert!(world.is_swept());

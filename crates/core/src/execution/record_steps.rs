@@ -150,7 +150,7 @@ mod tests {
             }
         }
         assert_eq!(world.execution(id).hot.steps.next, 3 * 512);
-        world.run(Command::Purge(Purge { id })).unwrap();
+        world.run(Command::Purge(Purge { id, reason: "".into() })).unwrap();
         assert!(!world.records.contains_key(&Key::Execution(id)));
         let fired: Vec<_> = world.scan().into_iter().map(|(_, _, expired)| expired).collect();
         assert_eq!(fired, [Expired::More, Expired::More, Expired::More, Expired::Fired]);

@@ -3,7 +3,7 @@
 use super::fence::{self, Verb};
 use super::progress::{self, save_checkpoint, validate_checkpoint};
 use super::{steps, visible};
-use crate::command::{Principal, Renew};
+use crate::command::{Payload, Principal, Renew};
 use crate::error::Rejection;
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, Limits};
 use crate::record::Execution;
@@ -20,7 +20,7 @@ pub fn validate(cmd: &Renew, limits: &Limits) -> Result<(), Rejection> {
     }
     progress::validate_told(cmd.percent, &cmd.message)?;
     validate_checkpoint(&cmd.checkpoint, limits)?;
-    steps::validate(&cmd.steps, cmd.checkpoint.as_ref().map_or(0, |bytes| bytes.len()), limits)
+    steps::validate(&cmd.steps, Payload::len_of(&cmd.checkpoint), limits)
 }
 
 /// Moves the end of the lease, and keeps what came with it: progress, a checkpoint, steps. Repeating it is harmless, and
@@ -46,7 +46,7 @@ pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Sto
             kill_in_ms: cancel.kill_at.map(|at| at.since(now)),
         }),
         steps,
-        holder: lease.session.map(|session| (lease.instance.clone(), session)),
+        holder: Some((lease.instance.clone(), lease.session.unwrap_or(0))),
     };
     if tells || before != Some(expires_at) || renewed.steps.iter().any(|step| !step.existed) {
         tx.put_execution(execution);

@@ -5,12 +5,14 @@ use super::{WITH_ACTIONS, emit, note, visible, when};
 use crate::command::{Principal, Reschedule};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::limits::REASON_MAX;
 use crate::reply::Reply;
-use crate::text::Text;
+use crate::text::check_text;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
 pub fn validate(cmd: &Reschedule, now: Time) -> Result<(), Rejection> {
+    check_text("reason", &cmd.reason, REASON_MAX)?;
     when::validate("start", cmd.start, now)
 }
 
@@ -24,8 +26,8 @@ pub fn reschedule(tx: &mut Tx<'_>, who: &Principal, cmd: &Reschedule) -> Result<
     let new = when::moment(cmd.start, now);
     waits.not_before = Some((new, why));
     settle::settle(&mut execution, waits, now);
-    note(&mut execution, "reschedule", who, &Text::from(""), now);
-    emit(tx, &execution, &who.name, Fact::Rescheduled { old, new });
+    note(&mut execution, "reschedule", who, &cmd.reason, now);
+    emit(tx, &execution, &who.name, Fact::Rescheduled { old, new, reason: cmd.reason.clone() });
     tx.put_execution(execution);
     Ok(Reply::Rescheduled { old, new })
 }

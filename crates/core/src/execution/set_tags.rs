@@ -5,12 +5,13 @@ use super::{WITH_ACTIONS, emit, note, visible};
 use crate::command::{Principal, SetTags};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::limits::TAGS_MAX;
+use crate::limits::{REASON_MAX, TAGS_MAX};
 use crate::reply::Reply;
-use crate::text::{Text, check_tag, check_tags};
+use crate::text::{check_tag, check_tags, check_text};
 use crate::tx::{Stop, Tx};
 
 pub fn validate(cmd: &SetTags) -> Result<(), Rejection> {
+    check_text("reason", &cmd.reason, REASON_MAX)?;
     check_tags(&cmd.set)?;
     for key in &cmd.remove {
         check_tag(key, "")?;
@@ -39,8 +40,8 @@ pub fn set_tags(tx: &mut Tx<'_>, who: &Principal, cmd: &SetTags) -> Result<Reply
         return Ok(Reply::Tags(execution.tags().clone()));
     }
     execution.set_tags(tags);
-    note(&mut execution, "set_tags", who, &Text::from(""), now);
-    emit(tx, &execution, &who.name, Fact::TagsChanged);
+    note(&mut execution, "set_tags", who, &cmd.reason, now);
+    emit(tx, &execution, &who.name, Fact::TagsChanged { reason: cmd.reason.clone() });
     let tags = execution.tags().clone();
     tx.put_execution(execution);
     Ok(Reply::Tags(tags))

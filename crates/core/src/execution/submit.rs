@@ -3,7 +3,7 @@
 use super::fence::{self, Verb};
 use super::settle::{self, Waits};
 use super::{emit, policy, visible, when};
-use crate::command::{Principal, Submit, When};
+use crate::command::{Payload, Principal, Submit, When};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -11,7 +11,7 @@ use crate::id::ExecutionId;
 use crate::limits::*;
 use crate::record::dedup::{Body, What};
 use crate::record::execution::{Deadline, Holds, Hot, Next, Spec, State, Steps, Why};
-use crate::record::{Dedup, Execution, Key, Record};
+use crate::record::{Content, Dedup, Execution, Key, Record};
 use crate::reply::{Reply, Submitted};
 use crate::schema::PartMask;
 use crate::text::{
@@ -46,6 +46,13 @@ pub fn validate(cmd: &Submit, limits: &Limits, now: Time) -> Result<(), Rejectio
 }
 
 /// A type without bytes would be an option without effect.
+/// A payload that rides on another verb.
+pub(super) fn validate_payload(field: &'static str, given: &Option<Payload>, max: usize) -> Result<(), Rejection> {
+    let Some(payload) = given else { return Ok(()) };
+    check_size(field, payload.bytes.len(), max)?;
+    validate_content_type(&payload.content_type, true)
+}
+
 pub(super) fn validate_content_type(content_type: &Option<Text>, has_bytes: bool) -> Result<(), Rejection> {
     match content_type {
         Some(_) if !has_bytes => Err(Rejection::invalid("content_type", "is given without bytes that it describes")),
@@ -142,7 +149,7 @@ fn build(
         changed_at: now,
         updated_at: now,
         input_bytes: cmd.input.as_ref().map(|input| input.len() as u32),
-        has_checkpoint: false,
+        checkpoint: Content::Absent,
         steps: Steps::default(),
     };
     let mut execution = Execution::new(id, spec, hot, cmd.tags.clone(), cmd.input.clone());

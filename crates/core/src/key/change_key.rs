@@ -12,7 +12,7 @@ pub fn validate(cmd: &ChangeKey, now: Time) -> Result<(), Rejection> {
     cmd.name.as_ref().map_or(Ok(()), |name| check_name("name", name))?;
     cmd.scopes.map_or(Ok(()), check_scopes)?;
     cmd.namespaces.as_ref().map_or(Ok(()), check_reach)?;
-    check_expiry(cmd.expires_at, now)
+    check_expiry(cmd.expires_at.flatten(), now)
 }
 
 /// What is not given stays as it is.
@@ -33,7 +33,7 @@ pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
     body.namespaces = cmd.namespaces.clone().unwrap_or_else(|| body.namespaces.clone());
     body.attributes.read_only = cmd.read_only.unwrap_or(body.attributes.read_only);
     body.attributes.rate_class = cmd.rate_class.unwrap_or(body.attributes.rate_class);
-    body.expires_at = cmd.expires_at.or(body.expires_at);
+    body.expires_at = cmd.expires_at.unwrap_or(body.expires_at);
     put(tx, key.clone());
     Ok(Reply::Key(Box::new(key)))
 }

@@ -40,7 +40,9 @@ fn names(tx: &mut Tx<'_>) -> Result<BTreeMap<Text, KeyId>, Stop> {
     match tx.get(NAMES, PartMask::NONE)? {
         Some(Record::Register(register)) => match register.body {
             register::Body::KeyNames(names) => Ok(names),
-            register::Body::AuditEnd(_) => Err(Rejection::internal("K2 the names of keys are a register").into()),
+            register::Body::AuditEnd(_) | register::Body::NodeDrains(_) => {
+                Err(Rejection::internal("K2 the names of keys are a register").into())
+            }
         },
         _ => Ok(BTreeMap::new()),
     }

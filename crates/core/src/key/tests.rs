@@ -144,9 +144,12 @@ fn sec_4_an_expired_key_has_no_good_secret() {
     assert_eq!(good(&world, OPS).len(), 2);
     world.at(100);
     assert_eq!(good(&world, OPS), []);
-    let later = ChangeKey { expires_at: Some(Time::from_ms(200)), ..ChangeKey::new(id(OPS)) };
+    let later = ChangeKey { expires_at: Some(Some(Time::from_ms(200))), ..ChangeKey::new(id(OPS)) };
     world.run(Command::ChangeKey(Box::new(later))).unwrap();
     assert_eq!(good(&world, OPS).len(), 2);
+    let for_ever = ChangeKey { expires_at: Some(None), ..ChangeKey::new(id(OPS)) };
+    world.run(Command::ChangeKey(Box::new(for_ever))).unwrap();
+    assert_eq!(good(world.at(2 * crate::limits::DAY_MS), OPS).len(), 1, "only the older secret has an end");
 }
 
 #[test]

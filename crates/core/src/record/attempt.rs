@@ -2,7 +2,7 @@
 //! it becomes a record of its own, which is written once and never changes.
 
 use super::execution::EndCause;
-use super::{Key, Lazy};
+use super::{Content, Key, Lazy};
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::{ExecutionId, LeaseId};
 use crate::limits::LEASE_EPISODES_MAX;
@@ -97,13 +97,13 @@ pub struct Failure {
     pub category: Text,
     pub message: Text,
     pub retry_at: Option<Time>,
-    pub has_detail: bool,
+    pub detail: Content,
 }
 
 impl Failure {
     /// What an operator says who ends an execution as failed.
     pub fn by_operator(message: Text) -> Self {
-        Self { category: "operator".into(), message, retry_at: None, has_detail: false }
+        Self { category: "operator".into(), message, retry_at: None, detail: Content::Absent }
     }
 }
 

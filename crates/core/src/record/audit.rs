@@ -33,6 +33,22 @@ pub struct Body {
     pub previous: End,
     /// The hash over the entry before and this one.
     pub chain: [u8; 32],
+    /// How long it is kept, as it was set when it was written.
+    pub kept_ms: u64,
+}
+
+/// What was written before the time to keep an entry could be set.
+#[derive(Deserialize)]
+struct Unset {
+    act: Act,
+    previous: End,
+    chain: [u8; 32],
+}
+
+impl From<Unset> for Body {
+    fn from(Unset { act, previous, chain }: Unset) -> Self {
+        Self { act, previous, chain, kept_ms: AUDIT_KEPT_MS }
+    }
 }
 
 /// Who did what, from where, to what end.
@@ -56,9 +72,9 @@ pub struct Act {
 
 impl Audit {
     /// The entry after `previous` in the log of its partition.
-    pub fn after(previous: &End, partition: PartitionId, act: Act) -> Self {
+    pub fn after(previous: &End, partition: PartitionId, act: Act, kept_ms: u64) -> Self {
         let chain = chain(partition, previous, &act);
-        Self { partition, number: previous.number + 1, body: Body { act, previous: *previous, chain } }
+        Self { partition, number: previous.number + 1, body: Body { act, previous: *previous, chain, kept_ms } }
     }
 
     /// Where the log ends with this entry.
@@ -77,9 +93,9 @@ impl Audit {
         self.number == previous.number + 1 && self.body.chain == chain(self.partition, previous, &self.body.act)
     }
 
-    /// The entries before this one have been kept as long as they had to be.
-    pub fn may_be_first(&self, now: Time) -> bool {
-        self.number == 1 || self.body.previous.at + AUDIT_KEPT_MS <= now
+    /// The entries before this one have been kept as long as they had to be, which is `kept_ms` now.
+    pub fn may_be_first(&self, now: Time, kept_ms: u64) -> bool {
+        self.number == 1 || self.body.previous.at + kept_ms <= now
     }
 
     pub fn key(&self) -> Key {
@@ -98,7 +114,7 @@ impl Audit {
     }
 
     pub fn due(&self) -> Vec<Due> {
-        vec![Due { timer: Timer::Retention, at: self.body.act.at + AUDIT_KEPT_MS }]
+        vec![Due { timer: Timer::Retention, at: self.body.act.at + self.body.kept_ms }]
     }
 
     pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
@@ -153,7 +169,10 @@ impl Decode for Audit {
     type Id = (PartitionId, u64);
 
     fn decode((partition, number): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
-        Ok(Self { partition, number, body: codec::required("body", parts, 0)? })
+        // The two forms differ in length, so that neither can be taken for the other.
+        let body = codec::required("body", parts, 0);
+        let body = body.or_else(|_| codec::required::<Unset>("body", parts, 0).map(Body::from))?;
+        Ok(Self { partition, number, body })
     }
 }
 
@@ -182,8 +201,8 @@ mod tests {
     #[test]
     fn sec_12_an_entry_that_differs_in_anything_does_not_follow() {
         let partition = PartitionId(3);
-        let first = Audit::after(&End::default(), partition, act(5));
-        let second = Audit::after(&first.end(), partition, act(7));
+        let first = Audit::after(&End::default(), partition, act(5), AUDIT_KEPT_MS);
+        let second = Audit::after(&first.end(), partition, act(7), AUDIT_KEPT_MS);
         assert!(first.follows(&End::default()) && second.follows(&first.end()));
         assert!(!second.follows(&End::default()), "the one before was removed");
         let changes: [Change; 12] = [
@@ -205,5 +224,16 @@ mod tests {
             change(&mut changed);
             assert!(!changed.follows(&first.end()), "change {at}");
         }
+    }
+
+    #[test]
+    fn sec_12_entries_of_which_nobody_set_how_long_they_are_kept_are_still_read() {
+        let partition = PartitionId(3);
+        let entry = Audit::after(&End::default(), partition, act(5), 7);
+        let read = |bytes: Bytes| Audit::decode((partition, 1), &[(0, bytes)], PartMask::ALL);
+        assert_eq!(read(codec::encode(&entry.body)), Ok(entry.clone()));
+        let Body { act, previous, chain, .. } = entry.body.clone();
+        let old = read(codec::encode(&(act, previous, chain))).unwrap();
+        assert_eq!(old.body, Body { kept_ms: AUDIT_KEPT_MS, ..entry.body });
     }
 }

@@ -80,14 +80,14 @@ pub enum Verb {
     Cancel { reason: Text, mode: CancelMode, cascade: bool },
     Replay { reason: Text, deadline: DeadlineWish, delay_ms: Option<u64>, priority: Option<u32>, steps: Steps },
     Hold { reason: Text, revoke: bool },
-    Release,
+    Release { reason: Text },
     Revoke { reason: Text, hold: bool },
     ForceComplete { reason: Text },
     ForceFail { message: Text, reason: Text },
-    Purge,
-    Priority { priority: u32 },
-    Tag { set: BTreeMap<Text, Text>, remove: Vec<Text> },
-    Reschedule { start: When },
+    Purge { reason: Text },
+    Priority { priority: u32, reason: Text },
+    Tag { set: BTreeMap<Text, Text>, remove: Vec<Text>, reason: Text },
+    Reschedule { start: When, reason: Text },
 }
 
 impl Verb {
@@ -96,14 +96,33 @@ impl Verb {
             Verb::Cancel { .. } => "cancel",
             Verb::Replay { .. } => "replay",
             Verb::Hold { .. } => "hold",
-            Verb::Release => "release",
+            Verb::Release { .. } => "release",
             Verb::Revoke { .. } => "revoke",
             Verb::ForceComplete { .. } => "force_complete",
             Verb::ForceFail { .. } => "force_fail",
-            Verb::Purge => "purge",
+            Verb::Purge { .. } => "purge",
             Verb::Priority { .. } => "priority",
             Verb::Tag { .. } => "tag",
             Verb::Reschedule { .. } => "reschedule",
+        }
+    }
+}
+
+impl Verb {
+    /// Why it is done, which is empty if nobody said so.
+    pub const fn reason(&self) -> &Text {
+        match self {
+            Verb::Cancel { reason, .. }
+            | Verb::Replay { reason, .. }
+            | Verb::Hold { reason, .. }
+            | Verb::Release { reason }
+            | Verb::Revoke { reason, .. }
+            | Verb::ForceComplete { reason }
+            | Verb::ForceFail { reason, .. }
+            | Verb::Purge { reason }
+            | Verb::Priority { reason, .. }
+            | Verb::Tag { reason, .. }
+            | Verb::Reschedule { reason, .. } => reason,
         }
     }
 }

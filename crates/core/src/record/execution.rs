@@ -6,7 +6,7 @@ pub use super::policy::*;
 
 use super::attempt::{Attempt, Failure};
 use super::trouble::Trouble;
-use super::{Key, Lazy};
+use super::{Content, Key, Lazy};
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::ExecutionId;
 use crate::limits;
@@ -74,7 +74,7 @@ pub struct Hot {
     /// Last write of any kind.
     pub updated_at: Time,
     pub input_bytes: Option<u32>,
-    pub has_checkpoint: bool,
+    pub checkpoint: Content,
     pub steps: Steps,
 }
 
@@ -230,6 +230,9 @@ pub struct Checkpoint {
     pub bytes: Bytes,
     pub attempt: u32,
     pub at: Time,
+    /// Stored in the hot part, which says whether there is a checkpoint.
+    #[serde(skip)]
+    pub content_type: Option<Text>,
 }
 
 /// A result that an operator gave to an execution that never ran.
@@ -434,10 +437,10 @@ impl Execution {
     }
 
     pub fn set_checkpoint(&mut self, checkpoint: Option<Checkpoint>) {
-        if checkpoint.is_none() && !self.hot.has_checkpoint {
+        if checkpoint.is_none() && !self.hot.checkpoint.is_there() {
             return;
         }
-        self.hot.has_checkpoint = checkpoint.is_some();
+        self.hot.checkpoint = Content::of(checkpoint.as_ref().map(|saved| &saved.content_type));
         self.checkpoint = Lazy::Loaded(checkpoint);
         self.touch(schema::CHECKPOINT);
     }
@@ -616,20 +619,24 @@ impl Decode for Execution {
         fn lazy<T>(asked: bool, read: impl FnOnce() -> Result<T, DecodeError>) -> Result<Lazy<T>, DecodeError> {
             if asked { read().map(Lazy::Loaded) } else { Ok(Lazy::Unloaded) }
         }
+        let hot: Hot = codec::required("hot", parts, schema::HOT)?;
+        let checkpoint = || {
+            let saved: Option<Checkpoint> = codec::optional("checkpoint", parts, schema::CHECKPOINT)?;
+            let content_type = hot.checkpoint.content_type().cloned();
+            Ok(saved.map(|saved| Checkpoint { content_type, ..saved }))
+        };
         Ok(Self {
             id,
             spec: Arc::new(codec::required("spec", parts, schema::SPEC)?),
-            hot: codec::required("hot", parts, schema::HOT)?,
             tags: Arc::new(codec::optional("tags", parts, schema::TAGS)?.unwrap_or_default()),
             trouble: codec::optional("trouble", parts, schema::TROUBLE)?,
             input: lazy(asked.has(schema::INPUT), || Ok(codec::part(parts, schema::INPUT).cloned()))?,
-            checkpoint: lazy(asked.has(schema::CHECKPOINT), || {
-                codec::optional("checkpoint", parts, schema::CHECKPOINT)
-            })?,
+            checkpoint: lazy(asked.has(schema::CHECKPOINT), checkpoint)?,
             actions: lazy(asked.has(schema::ACTIONS), || {
                 Ok(codec::optional("actions", parts, schema::ACTIONS)?.unwrap_or_default())
             })?,
             result: lazy(asked.has(schema::RESULT), || codec::optional("result", parts, schema::RESULT))?,
+            hot,
             dirty: PartMask::NONE,
         })
     }

@@ -1,14 +1,16 @@
-//! What a partition has to know about many of its records without looking through them: where its audit log ends, and
-//! which names API keys have.
+//! What a partition has to know about many of its records without looking through them: where its audit log ends, which
+//! names API keys have, and which nodes are wanted to stop.
 
 use super::{Key, audit};
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::{KeyId, PartitionId};
 use crate::schema::{Due, PartMask, Value};
 use crate::text::Text;
+use crate::time::Time;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// What a register is about. The number is stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -16,10 +18,11 @@ use std::collections::BTreeMap;
 pub enum Subject {
     AuditEnd = 1,
     KeyNames = 2,
+    NodeDrains = 3,
 }
 
 impl Subject {
-    pub const ALL: [Subject; 2] = [Subject::AuditEnd, Subject::KeyNames];
+    pub const ALL: [Subject; 3] = [Subject::AuditEnd, Subject::KeyNames, Subject::NodeDrains];
 
     pub fn from_u8(number: u8) -> Option<Subject> {
         Self::ALL.into_iter().find(|subject| *subject as u8 == number)
@@ -29,6 +32,7 @@ impl Subject {
         match self {
             Subject::AuditEnd => "audit_end",
             Subject::KeyNames => "key_names",
+            Subject::NodeDrains => "node_drains",
         }
     }
 }
@@ -43,6 +47,16 @@ pub struct Register {
 pub enum Body {
     AuditEnd(audit::End),
     KeyNames(BTreeMap<Text, KeyId>),
+    /// By node, of those whose records are in this partition.
+    NodeDrains(BTreeMap<Uuid, Drain>),
+}
+
+/// An operator's wish that a node stops. It is about this run of the node: one that starts again has another id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    pub by: Text,
+    pub reason: Text,
+    pub at: Time,
 }
 
 impl Register {
@@ -50,6 +64,7 @@ impl Register {
         match self.body {
             Body::AuditEnd(_) => Subject::AuditEnd,
             Body::KeyNames(_) => Subject::KeyNames,
+            Body::NodeDrains(_) => Subject::NodeDrains,
         }
     }
 
@@ -83,6 +98,7 @@ impl Register {
         match &self.body {
             Body::AuditEnd(_) => 256,
             Body::KeyNames(names) => 256 + names.len() * 64,
+            Body::NodeDrains(drains) => 256 + drains.len() * 128,
         }
     }
 }

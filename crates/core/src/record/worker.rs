@@ -32,6 +32,7 @@ pub struct Body {
     pub worker: Text,
     /// Differs from one start of the process to the next; empty for one that only claims.
     pub boot_id: Text,
+    /// Counts its starts; 0 for one that only ever claimed.
     pub session: u64,
     /// When this session began.
     pub session_at: Time,
@@ -183,6 +184,11 @@ impl Body {
         let owed = self.owed?;
         let ends = session.map_or(acquired_at <= owed.since, |session| session < owed.before);
         ends.then_some(owed.end)
+    }
+
+    /// The session that its leases are taken in, if it has told of one.
+    pub fn lease_session(&self) -> Option<u64> {
+        (!self.only_claims()).then_some(self.session)
     }
 
     /// It was entered because it claims, not because it registered.

@@ -8,7 +8,7 @@ use crate::limits::*;
 use crate::record::Worker;
 use crate::record::worker::{Body, State};
 use crate::reply::Reply;
-use crate::text::{self, check_range, check_text, check_token};
+use crate::text::{self, LANE_DEFAULT, check_range, check_text, check_token};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
@@ -42,6 +42,7 @@ pub fn validate(cmd: &RegisterWorker) -> Result<(), Rejection> {
 
 /// Enters the process, or refreshes what is known of it. With the boot id of the current session that session goes on;
 /// with another one a new session begins, free of any drain, and the leases of earlier ones end unless it wants them.
+/// Without a boot id it is the engine's word for a process that claims: it never replaces what a process said itself.
 pub fn register(tx: &mut Tx<'_>, who: &Principal, cmd: &RegisterWorker) -> Result<Reply, Stop> {
     let now = tx.now();
     let found = find(tx, who, &cmd.name)?;
@@ -53,7 +54,16 @@ pub fn register(tx: &mut Tx<'_>, who: &Principal, cmd: &RegisterWorker) -> Resul
         return Ok(begin(tx, who, worker));
     };
     let before = worker.body.clone();
-    if before.boot_id == cmd.boot_id && !matches!(before.state, State::Left { .. }) {
+    let has_left = matches!(before.state, State::Left { .. });
+    if cmd.boot_id.is_empty() && !before.only_claims() && !has_left {
+        refuse_marked(&before)?;
+        if !is_stale(&before, now) {
+            return Ok(Reply::Worker(Box::new(before)));
+        }
+        seen(&mut worker.body, now);
+        return Ok(put(tx, worker));
+    }
+    if before.boot_id == cmd.boot_id && !has_left {
         refuse_marked(&before)?;
         describe(&mut worker.body, cmd);
         if worker.body == before && !is_stale(&before, now) {
@@ -64,7 +74,8 @@ pub fn register(tx: &mut Tx<'_>, who: &Principal, cmd: &RegisterWorker) -> Resul
     }
     let session = before.session + 1;
     worker.body = Body { session, owed: before.owed, look_at: before.look_at, ..fresh(cmd, now) };
-    if cmd.abandon {
+    // What was taken without a session may well be this process's own, from before it registered.
+    if cmd.abandon && !before.only_claims() {
         owe(&mut worker.body, WorkerEnd::Lost, session, now);
     }
     super::arm(&mut worker.body, now);
@@ -88,7 +99,7 @@ fn fresh(cmd: &RegisterWorker, now: Time) -> Body {
         instance: cmd.name.instance.clone(),
         worker: cmd.worker.clone(),
         boot_id: cmd.boot_id.clone(),
-        session: 1,
+        session: if cmd.boot_id.is_empty() { 0 } else { 1 },
         session_at: now,
         state: State::Active,
         lanes: Vec::new(),
@@ -113,7 +124,7 @@ fn fresh(cmd: &RegisterWorker, now: Time) -> Body {
 /// What the process says about itself replaces what it said before.
 fn describe(body: &mut Body, cmd: &RegisterWorker) {
     body.worker = cmd.worker.clone();
-    body.lanes = cmd.lanes.clone();
+    body.lanes = if cmd.lanes.is_empty() { vec![LANE_DEFAULT.into()] } else { cmd.lanes.clone() };
     body.kinds = cmd.kinds.clone();
     body.capabilities = cmd.capabilities.clone();
     body.capacity = cmd.capacity;
@@ -162,6 +173,30 @@ mod tests {
         again.abandon = false;
         let second = worker(world.run(Command::RegisterWorker(again)));
         assert_eq!((second.session, second.owed), (2, None));
+    }
+
+    #[test]
+    fn sd_48_a_process_that_claims_never_replaces_one_that_registered() {
+        let mut world = World::new();
+        let entered = worker(world.run(register_worker("w1", "")));
+        assert_eq!((entered.session, entered.only_claims()), (0, true));
+        let registered = worker(world.at(5).run(register_worker("w1", "a")));
+        assert_eq!((registered.session, registered.owed), (1, None), "it may hold what it took before");
+        let commits = world.commits;
+        assert_eq!(worker(world.at(9).run(register_worker("w1", ""))), registered);
+        assert_eq!(world.commits, commits);
+        let seen = worker(world.at(20_005).run(register_worker("w1", "")));
+        assert_eq!((&*seen.boot_id, seen.session, seen.last_seen_at), ("a", 1, Time::from_ms(20_005)));
+        world.run(mark_dead_worker("w1")).unwrap();
+        assert_eq!(world.run(register_worker("w1", "")).unwrap_err().code(), "worker_dead");
+    }
+
+    #[test]
+    fn sd_48_no_lanes_are_the_default_lane() {
+        let mut world = World::new();
+        let Command::RegisterWorker(mut it) = register_worker("w1", "a") else { panic!("a registration") };
+        it.lanes = Vec::new();
+        assert_eq!(worker(world.run(Command::RegisterWorker(it))).lanes, ["default".into()]);
     }
 
     #[test]

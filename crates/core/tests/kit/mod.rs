@@ -163,7 +163,10 @@ impl World {
         let mut end = End::default();
         let entry = |(key, _): (&Key, &Stored)| match self.record(*key) {
             Some(Record::Audit(entry)) => {
-                assert!(entry.follows(&end) || entry.may_be_first(self.now), "SEC-12 {entry:?} follows {end:?}");
+                assert!(
+                    entry.follows(&end) || entry.may_be_first(self.now, entry.body.kept_ms),
+                    "SEC-12 {entry:?} follows {end:?}"
+                );
                 end = entry.end();
                 *entry
             }

@@ -233,12 +233,14 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         Reply::Key(key) => key.summary(),
         Reply::KeysExist => "there are keys".into(),
         Reply::KeyRevoked => "revoked".into(),
+        Reply::Answer(answer) => if answer.is_some() { "answered" } else { "not answered" }.into(),
         Reply::StepsRecorded(steps) => self::recorded(steps).trim_start().to_owned(),
         Reply::SubmittedAll(all) => {
             let names: Vec<String> = all.iter().map(|done| script.name(done.id)).collect();
             names.join(", ")
         }
         Reply::Worker(body) => self::worker(body),
+        Reply::Node { drain } => if drain.is_some() { "draining" } else { "serving" }.into(),
     }
 }
 

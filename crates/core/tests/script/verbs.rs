@@ -71,7 +71,7 @@ impl Script {
                 lease_ms: line.ms("lease_ms"),
                 percent: line.ms("percent").map(|percent| percent as u8),
                 message: line.get("message").map(Text::from),
-                checkpoint,
+                checkpoint: checkpoint.map(Into::into),
                 steps,
             }),
             "records" => Command::RecordSteps(RecordSteps { id, fence, steps }),
@@ -80,7 +80,7 @@ impl Script {
                 fence,
                 percent: line.ms("percent").map(|percent| percent as u8),
                 message: line.get("message").map(Text::from),
-                checkpoint,
+                checkpoint: checkpoint.map(Into::into),
                 renew_ms: line.ms("renew_ms"),
             }),
             "completes" => {
@@ -91,7 +91,7 @@ impl Script {
                 fence,
                 category: line.get("category").unwrap_or("application").into(),
                 message: line.get("message").unwrap_or("no luck").into(),
-                detail: bytes(line, "detail"),
+                detail: bytes(line, "detail").map(Into::into),
                 retry: match line.get("retry") {
                     None => RetryWish::Policy,
                     Some("never") => RetryWish::Never,
@@ -102,7 +102,7 @@ impl Script {
             }),
             "delays" => {
                 let until = when(line, "by", "until").expect("delay: by= or until=");
-                Command::Delay(Delay { id, fence, until, checkpoint, steps })
+                Command::Delay(Delay { id, fence, until, checkpoint: checkpoint.map(Into::into), steps })
             }
             "waits" => Command::WaitChildren(WaitChildren {
                 id,
@@ -114,7 +114,7 @@ impl Script {
                     Some(quorum) => ChildrenRule::Quorum(quorum.parse().expect("a quorum")),
                 },
                 timeout_ms: line.ms("timeout_ms"),
-                checkpoint,
+                checkpoint: checkpoint.map(Into::into),
             }),
             "cancels" => Command::Cancel(Cancel {
                 id,
@@ -132,9 +132,11 @@ impl Script {
 
     fn unfenced(&self, line: &Line<'_>, id: ExecutionId, reason: Text) -> Command {
         match line.verb {
-            "reschedules" => Command::Reschedule(Reschedule { id, start: when(line, "in", "to").expect("in= or to=") }),
+            "reschedules" => {
+                Command::Reschedule(Reschedule { id, start: when(line, "in", "to").expect("in= or to="), reason })
+            }
             "prioritises" => {
-                Command::ChangePriority(ChangePriority { id, priority: line.ms("to").expect("to=") as u32 })
+                Command::ChangePriority(ChangePriority { id, priority: line.ms("to").expect("to=") as u32, reason })
             }
             "tags" => Command::SetTags(SetTags {
                 id,
@@ -147,6 +149,7 @@ impl Script {
                     .filter(|key| !key.is_empty())
                     .map(Text::from)
                     .collect(),
+                reason,
             }),
             "revokes" => Command::Revoke(Revoke {
                 id,
@@ -155,12 +158,12 @@ impl Script {
                 hold: line.get("hold") == Some("true"),
             }),
             "holds" => Command::Hold(Hold { id, reason, revoke: line.get("revoke") == Some("true") }),
-            "releases" => Command::Release(Release { id }),
+            "releases" => Command::Release(Release { id, reason }),
             "force_completes" => {
                 Command::ForceComplete(ForceComplete { id, result: bytes(line, "result"), content_type: None, reason })
             }
             "force_fails" => Command::ForceFail(ForceFail { id, message: "forced".into(), reason }),
-            "purges" => Command::Purge(Purge { id }),
+            "purges" => Command::Purge(Purge { id, reason }),
             "replays" => Command::Replay(Replay {
                 id,
                 reason,

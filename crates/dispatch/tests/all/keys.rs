@@ -52,6 +52,7 @@ async fn call(dispatch: &Dispatch, caller: &Caller, asked: Asked<'_>) -> Result<
         body: body.into(),
         idempotency_key: asked.request_id.map(str::to_string),
         if_match: asked.if_match.map(str::to_string),
+        ..Wire::default()
     };
     let call = Call::from_wire(asked.operation, wire)?;
     dispatch.call(caller, call, &Around::default()).await

@@ -6,7 +6,7 @@
 
 use super::claims::Served;
 use super::{Answer, Effect, Item, Partition};
-use crate::hub::Notice;
+use crate::notices::Notice;
 use crate::telemetry::tally::Tally;
 use std::collections::BTreeMap;
 use weft_core::change::Head;
@@ -15,6 +15,7 @@ use weft_core::planted::{self, Defect};
 use weft_core::record::execution::{Execution, LeaseEnd, State};
 use weft_core::record::{Key, Record};
 use weft_core::schema::Timer;
+use weft_core::text::Text;
 use weft_core::tx::{Lookup, Overlay};
 use weft_core::{CommitId, ExecutionId, Time};
 use weft_store::{Error, Outcome, Resolution};
@@ -55,7 +56,7 @@ pub struct Flying {
     records: BTreeMap<Key, Option<Record>>,
     children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
     due: BTreeMap<Timer, Time>,
-    notices: Vec<(ExecutionId, Option<Execution>)>,
+    news: Vec<News>,
     done: Vec<(Item, Answer)>,
     served: Vec<Served>,
     tally: Option<Tally>,
@@ -83,7 +84,7 @@ impl Flying {
             records: BTreeMap::new(),
             children: BTreeMap::new(),
             due: BTreeMap::new(),
-            notices: Vec::new(),
+            news: Vec::new(),
             done: Vec::new(),
             served: Vec::new(),
             tally: None,
@@ -142,7 +143,7 @@ impl Partition {
             return false;
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
-        let notices = self.leases_before(&open.overlay);
+        let news = self.news(&open.overlay);
         let children = open.overlay.new_children().clone();
         let leased: usize = open.served.iter().map(Served::leases).sum();
         let commands = (open.done.len() + leased) as u64;
@@ -169,7 +170,7 @@ impl Partition {
             records: records.into_iter().collect(),
             children,
             due,
-            notices,
+            news,
             done,
             served,
             tally: Some(tally),
@@ -182,24 +183,27 @@ impl Partition {
         true
     }
 
-    /// The executions that a worker holds and this batch changes, as they were: their workers may have to be told.
-    fn leases_before(&self, overlay: &Overlay) -> Vec<(ExecutionId, Option<Execution>)> {
-        if !self.node.hub.is_listened_to() {
+    /// What somebody waits to hear of this batch. Nobody is told before it is committed.
+    fn news(&self, overlay: &Overlay) -> Vec<News> {
+        let waited = self.node.hub.is_waited_for();
+        if !waited && self.node.hub.mailboxes.is_empty() {
             return Vec::new();
         }
-        let changed = overlay.changes().filter_map(|(key, _)| match key {
-            Key::Execution(id) => Some((*id, key)),
-            _ => None,
+        let changed = overlay.changes().filter_map(|(key, after)| {
+            let Key::Execution(id) = key else { return None };
+            let after = match after {
+                Some(Record::Execution(execution)) => Some(&**execution),
+                _ => None,
+            };
+            let before = match self.cache.get(key) {
+                Lookup::Present { record: Record::Execution(execution), .. } => Some(&**execution),
+                _ => None,
+            };
+            let notice = before.zip(after).and_then(|(before, after)| notice(*id, before, after));
+            let news = News { id: *id, ended: after.is_none_or(Execution::is_done), notice };
+            (waited || news.notice.is_some()).then_some(news)
         });
-        changed
-            .map(|(id, key)| {
-                let before = match self.cache.get(key) {
-                    Lookup::Present { record: Record::Execution(execution), .. } => Some((**execution).clone()),
-                    _ => None,
-                };
-                (id, before.filter(|execution| execution.lease().is_some()))
-            })
-            .collect()
+        changed.collect()
     }
 
     pub(super) fn answer_all(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
@@ -324,16 +328,15 @@ impl Partition {
         for (timer, at) in flying.due {
             self.node.hub.hint(timer, self.id, at);
         }
-        let mut before: BTreeMap<ExecutionId, Option<Execution>> = flying.notices.into_iter().collect();
+        for News { id, ended, notice } in flying.news {
+            self.node.hub.changed(id, ended);
+            if let Some((namespace, instance, notice)) = notice {
+                self.node.hub.mailboxes.notify(&namespace, &instance, notice);
+            }
+        }
         for (key, record) in flying.records {
-            if let Key::Execution(id) = key
-                && let Some(before) = before.remove(&id)
-            {
-                let after = match &record {
-                    Some(Record::Execution(execution)) => Some(&**execution),
-                    _ => None,
-                };
-                self.tell(id, before.as_ref(), after);
+            if let Some(Record::Audit(entry)) = &record {
+                self.node.hub.audit(entry);
             }
             self.cache.put(key, record.map(|record| (record, flying.id)), self.foreign, self.turn);
         }
@@ -343,44 +346,6 @@ impl Partition {
             self.node.heads.publish(self.id, &self.ready);
         }
         self.after_commit();
-    }
-
-    /// Tells a worker that its lease ended or should, unless it ended it itself; and whoever waits for a change.
-    fn tell(&self, id: ExecutionId, before: Option<&Execution>, after: Option<&Execution>) {
-        let hub = &self.node.hub;
-        hub.changed(id, after.is_none_or(Execution::is_done));
-        let (Some(before), Some(after)) = (before, after) else { return };
-        let Some(lease) = before.lease() else { return };
-        let (namespace, epoch) = (&before.spec.namespace, lease.epoch);
-        match &after.hot.state {
-            State::Active { lease: current, cancel, .. } if current.epoch == epoch => {
-                let asked = match &before.hot.state {
-                    State::Active { cancel, .. } => cancel.is_some(),
-                    _ => false,
-                };
-                if let Some(cancel) = cancel.as_ref().filter(|_| !asked) {
-                    let (reason, kill_at) = (cancel.reason.clone(), cancel.kill_at);
-                    let notice = Notice::CancelRequested { execution: id, epoch, reason, kill_at };
-                    hub.notify(namespace, &lease.instance, notice);
-                }
-            }
-            _ => {
-                let end = after.hot.last_lease.as_ref().filter(|last| last.epoch == epoch).map(|last| &last.end);
-                let notice = match end {
-                    Some(
-                        LeaseEnd::Completed { .. }
-                        | LeaseEnd::Failed(_)
-                        | LeaseEnd::Delayed { .. }
-                        | LeaseEnd::Children { .. }
-                        | LeaseEnd::CancelledByHolder { .. },
-                    )
-                    | None => return,
-                    Some(LeaseEnd::Cancelled { .. }) => Notice::Cancelled { execution: id, epoch },
-                    Some(end) => Notice::LeaseLost { execution: id, epoch, cause: end.cause() },
-                };
-                hub.notify(namespace, &lease.instance, notice);
-            }
-        }
     }
 
     /// Nothing of the commit happened: its commands run again, those of the open batch too, which had built on it.
@@ -431,4 +396,38 @@ impl Partition {
         }
         self.resume_claims();
     }
+}
+
+/// What a commit is to tell of one execution: that it changed, and what its worker should know.
+struct News {
+    id: ExecutionId,
+    ended: bool,
+    /// For this process of this namespace.
+    notice: Option<(Text, Text, Notice)>,
+}
+
+/// What the holder of a lease should know: that it ended or should, unless the holder ended it itself.
+fn notice(id: ExecutionId, before: &Execution, after: &Execution) -> Option<(Text, Text, Notice)> {
+    let lease = before.lease()?;
+    let epoch = lease.epoch;
+    let notice = match &after.hot.state {
+        State::Active { lease: current, cancel, .. } if current.epoch == epoch => {
+            let asked = matches!(&before.hot.state, State::Active { cancel: Some(_), .. });
+            let cancel = cancel.as_ref().filter(|_| !asked)?;
+            let (reason, kill_at) = (cancel.reason.clone(), cancel.kill_at);
+            Notice::CancelRequested { execution: id, epoch, reason, kill_at }
+        }
+        _ => match &after.hot.last_lease.as_ref().filter(|last| last.epoch == epoch)?.end {
+            LeaseEnd::Completed { .. }
+            | LeaseEnd::Failed(_)
+            | LeaseEnd::Delayed { .. }
+            | LeaseEnd::Children { .. }
+            | LeaseEnd::CancelledByHolder { .. } => return None,
+            LeaseEnd::Cancelled { reason, by } => {
+                Notice::Cancelled { execution: id, epoch, reason: reason.clone(), by: by.clone() }
+            }
+            end => Notice::LeaseLost { execution: id, epoch, cause: end.cause() },
+        },
+    };
+    Some((before.spec.namespace.clone(), lease.instance.clone(), notice))
 }

@@ -40,6 +40,7 @@ use weft_core::change::{Batch, Head, Position};
 use weft_core::command::{Call, Command};
 use weft_core::error::Rejection;
 use weft_core::record::Key;
+use weft_core::reply::Reply;
 use weft_core::schema::{PartMask, Timer};
 use weft_core::tx::{Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
@@ -337,6 +338,7 @@ impl Partition {
     fn is_full(&self) -> bool {
         self.open.overlay.records() >= self.node.description.batch_records
             || self.open.overlay.weight() >= self.node.description.batch_bytes
+            || self.open.done.len() >= self.node.config.batch_max
     }
 
     fn take_job(&mut self, job: Job) {
@@ -412,8 +414,11 @@ impl Partition {
                     other => other,
                 }
             }
-            Ok(reply) => {
+            Ok(mut reply) => {
                 self.effort.hits += 1;
+                if let Reply::Claimed(claimed) = &mut reply.reply {
+                    claimed.generation = self.head.position.generation;
+                }
                 let reads: Vec<Key> = tx.read_keys().copied().collect();
                 match tx.finish() {
                     Err(rejection) => Ran::Answer(Err(rejection), reads),

@@ -3,6 +3,7 @@
 
 use super::{Report, ScanContext, Scanner};
 use crate::engine::Shared;
+use crate::pulse::Held;
 use crate::runtime::{self, BoxFuture};
 use crate::telemetry::meters::ScannerMeter;
 use futures_util::future::{self, Either};
@@ -53,7 +54,8 @@ struct Runner {
     look_ms: u64,
 }
 
-pub async fn run(shared: Arc<Shared>) {
+/// Runs until the engine closes. However it ends, `pulse` says so.
+pub async fn run(shared: Arc<Shared>, pulse: Held) {
     let scanners = super::all(&shared.config.scanners.filter);
     let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
     let look_ms = match shared.description.exclusive {
@@ -76,14 +78,14 @@ pub async fn run(shared: Arc<Shared>) {
         looking: false,
     };
     while !runner.shared.is_closing() {
-        runner.turn().await;
+        runner.turn(&pulse).await;
     }
     // A pass in flight is awaited: its items are whole inside their commits.
     while runner.calls.next().await.is_some() {}
 }
 
 impl Runner {
-    async fn turn(&mut self) {
+    async fn turn(&mut self, pulse: &Held) {
         if let Some(by) = self.shared.hub.take_look_by() {
             self.look_at = self.look_at.min(by.max(self.looked_at + LOOK_PAUSE_MS));
         }
@@ -104,7 +106,9 @@ impl Runner {
         let rung = shared.hub.due.notified();
         futures_util::pin_mut!(woken, rung);
         let either = future::select(woken, rung);
+        pulse.waits();
         let ended = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
+        pulse.works(shared.runtime.clock());
         let Some(Either::Left((Some(ended), _))) = ended else { return };
         match ended {
             Ended::Scan { duty, began_us, report } => self.scanned(duty, began_us, report),

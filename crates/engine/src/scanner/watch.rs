@@ -79,8 +79,7 @@ pub(crate) fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
 }
 
 async fn measure(shared: &Shared) {
-    match shared.store.now().await {
-        Ok(now) => shared.clock.measured(now),
-        Err(error) => tracing::warn!(%error, "could not read the store's clock"),
+    if let Err(error) = shared.measure().await {
+        tracing::warn!(%error, "could not read the store's clock");
     }
 }

@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tally::Tally;
+use weft_core::record::api_key::Reach;
 use weft_core::text::Text;
 use weft_core::{PartitionId, Time};
 use windows::Windows;
@@ -99,8 +100,8 @@ impl Telemetry {
     }
 
     /// What was seen of one namespace lately. `since` is when the node began to look.
-    pub fn activity(&self, namespace: &str, now: Time, since: Time) -> Activity {
-        self.book().windows.activity(namespace, now, since)
+    pub fn activity(&self, reach: &Reach, now: Time, since: Time) -> Activity {
+        self.book().windows.activity(reach, now, since)
     }
 
     /// The lanes that are told by name.

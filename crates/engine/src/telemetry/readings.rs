@@ -87,7 +87,7 @@ fn claims(shared: &Shared, all: &mut Vec<Readings>) {
     all.extend([renewals, refusals, sets]);
     all.push(Readings::one(&HANDOFFS, Reading::Count(telemetry.book().handoffs)));
     let mut notices = Readings::new(&NOTICES);
-    for (kind, count) in shared.hub.notices_sent() {
+    for (kind, count) in shared.hub.mailboxes.sent() {
         notices.add(&[kind], Reading::Count(count));
     }
     all.push(notices);
@@ -119,7 +119,7 @@ fn engine(shared: &Shared, all: &mut Vec<Readings>) {
     all.push(level(&CACHE_BYTES, cache_bytes as f64));
     all.push(Readings::one(&RERUNS, Reading::Count(telemetry.reruns.get())));
     all.push(Readings::one(&VIOLATIONS, Reading::Count(telemetry.violations.get())));
-    all.push(level(&CLOCK_OFFSET, shared.clock.offset_ms() as f64 / 1e3));
+    all.push(level(&CLOCK_OFFSET, shared.clock.skew_ms() as f64 / 1e3));
 }
 
 fn store(shared: &Shared, all: &mut Vec<Readings>) {

@@ -5,6 +5,7 @@ use super::spread::{Latency, Spread};
 use super::tally::{Cell, Failure, Tally};
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::Time;
+use weft_core::record::api_key::Reach;
 use weft_core::record::execution::Outcome;
 use weft_core::text::Text;
 
@@ -227,30 +228,37 @@ impl Windows {
         namespace
     }
 
-    /// What was seen of one namespace, and of no other. `since` is when the node began to look.
-    pub fn activity(&self, name: &str, now: Time, since: Time) -> Activity {
-        let empty = Namespace::new();
-        let namespace = self.namespaces.get(name).unwrap_or(&empty);
+    /// What was seen of the namespaces within reach, taken together, and of no other. `since` is when the node began to
+    /// look.
+    pub fn activity(&self, reach: &Reach, now: Time, since: Time) -> Activity {
+        let within = || self.namespaces.iter().filter(|(name, _)| reach.holds(name)).map(|(_, namespace)| namespace);
         let windows = WINDOWS.map(|(minutes, grid)| {
-            let ring = if grid.slot_ms == FINE.slot_ms { &namespace.fine } else { &namespace.coarse };
-            window(minutes, &ring.sum(grid, now), grid.seconds(now, since))
+            let mut sum = Slot::default();
+            for namespace in within() {
+                let ring = if grid.slot_ms == FINE.slot_ms { &namespace.fine } else { &namespace.coarse };
+                sum.join(&ring.sum(grid, now));
+            }
+            window(minutes, &sum, grid.seconds(now, since))
         });
+        let mut counts: BTreeMap<&Text, Counts> = BTreeMap::new();
+        for (lane, (_, ring)) in within().flat_map(|namespace| &namespace.lanes) {
+            counts.entry(lane).or_default().join(&ring.sum(FINE, now));
+        }
         let seconds = FINE.seconds(now, since);
-        let lanes = namespace.lanes.iter().map(|(lane, (_, ring))| {
-            let Counts { submitted, completed, failed, .. } = ring.sum(FINE, now);
-            let per_s = |count: u64| count as f64 / seconds;
+        let per_s = |count: u64| count as f64 / seconds;
+        let lanes = counts.into_iter().map(|(lane, counts)| {
             let rates = LaneRates {
-                submitted_per_s: per_s(submitted),
-                completed_per_s: per_s(completed),
-                failed_per_s: per_s(failed),
+                submitted_per_s: per_s(counts.submitted),
+                completed_per_s: per_s(counts.completed),
+                failed_per_s: per_s(counts.failed),
             };
             (lane.clone(), rates)
         });
-        Activity {
-            windows: windows.to_vec(),
-            lanes: lanes.collect(),
-            failures: namespace.failures.iter().cloned().collect(),
-        }
+        let lanes = lanes.collect();
+        let mut failures: Vec<Failure> = within().flat_map(|namespace| &namespace.failures).cloned().collect();
+        failures.sort_by_key(|failure| std::cmp::Reverse(failure.at));
+        failures.truncate(FAILURES_MAX);
+        Activity { windows: windows.to_vec(), lanes, failures }
     }
 }
 
@@ -299,6 +307,10 @@ mod tests {
         Tally { at: Time::from_ms(at_ms), cells: vec![cell], ..Tally::default() }
     }
 
+    fn only(namespace: &str) -> Reach {
+        Reach::Some([namespace.into()].into())
+    }
+
     #[test]
     fn rates_are_those_of_the_last_minutes_and_fade() {
         let mut windows = Windows::default();
@@ -306,7 +318,7 @@ mod tests {
         for second in 0..600 {
             windows.absorb(&mut ended("shop", "mail", second * 1_000, 250));
         }
-        let at = |ms: u64| windows.activity("shop", Time::from_ms(ms), Time::ZERO);
+        let at = |ms: u64| windows.activity(&only("shop"), Time::from_ms(ms), Time::ZERO);
         let now = at(599_999);
         for (window, count) in now.windows.iter().zip([60, 300, 600]) {
             assert_eq!(window.end_to_end.count, count, "of {} minutes", window.minutes);
@@ -327,7 +339,7 @@ mod tests {
         for second in 0..10 {
             windows.absorb(&mut ended("shop", "mail", 1_000_000 + second * 1_000, 1));
         }
-        let activity = windows.activity("shop", began + 10_000, began);
+        let activity = windows.activity(&only("shop"), began + 10_000, began);
         assert!(activity.windows.iter().all(|window| window.submitted_per_s == 1.0), "{activity:?}");
     }
 
@@ -336,10 +348,10 @@ mod tests {
         let mut windows = Windows::default();
         windows.absorb(&mut ended("shop", "mail", 1_000, 5));
         windows.absorb(&mut ended("bank", "wire", 1_000, 5));
-        let shop = windows.activity("shop", Time::from_ms(2_000), Time::ZERO);
+        let shop = windows.activity(&only("shop"), Time::from_ms(2_000), Time::ZERO);
         assert_eq!(shop.lanes.keys().map(|lane| &**lane).collect::<Vec<_>>(), ["mail"]);
         assert_eq!(shop.windows[0].end_to_end.count, 1);
-        assert_eq!(windows.activity("nobody", Time::from_ms(2_000), Time::ZERO).windows[0].end_to_end.count, 0);
+        assert_eq!(windows.activity(&only("nobody"), Time::from_ms(2_000), Time::ZERO).windows[0].end_to_end.count, 0);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Looked {
 /// Ends the leases that the process owes, as many as are ended at once, and tells its record what is left.
 pub(crate) async fn settle(shared: &Shared, worker: &Worker) -> Result<Looked, Rejection> {
     let body = &worker.body;
-    let (held, more) = found(shared, body).await?;
+    let (held, more) = held(shared, body, ENDED_AT_ONCE).await?;
     let owed = |execution: &Execution| {
         let lease = execution.lease()?;
         let end = body.owes(lease.session, lease.acquired_at)?;
@@ -84,15 +84,16 @@ fn engine_call(command: Command) -> Call {
     Call { principal: Principal::engine(), request_id: None, expected_revision: None, command }
 }
 
-/// The executions that the process holds, and whether there are more. Leases of one that only claims are in no index.
-async fn found(shared: &Shared, body: &Body) -> Result<(Vec<Execution>, bool), Rejection> {
+/// The executions that the process holds, and whether there are more. Leases of one that only claims are in no index, so
+/// that its claims write no more than they must; they are found through the timers of all leases.
+pub(crate) async fn held(shared: &Shared, body: &Body, limit: usize) -> Result<(Vec<Execution>, bool), Rejection> {
     if body.only_claims() {
         let mut held = walk(shared, &body.namespace, &body.instance).await?;
-        let more = held.len() > ENDED_AT_ONCE;
-        held.truncate(ENDED_AT_ONCE);
+        let more = held.len() > limit;
+        held.truncate(limit);
         return Ok((held, more));
     }
-    indexed(shared, &body.namespace, &body.instance, ENDED_AT_ONCE).await
+    indexed(shared, &body.namespace, &body.instance, limit).await
 }
 
 /// What is held in the name of sessions of this process, by the index of holders.

@@ -1,16 +1,18 @@
 //! Reads of the registry.
 
-use super::roster::{self, workers_of};
+use super::roster::workers_of;
 use super::{Body, State, WorkerFilter, WorkerPage};
 use crate::engine::Shared;
 use crate::hub::Seen;
-use crate::reads::unavailable;
+use crate::place;
+use crate::reads::{self, unavailable};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_core::CommitId;
 use weft_core::command::Principal;
 use weft_core::error::Rejection;
 use weft_core::limits;
-use weft_core::record::Worker;
+use weft_core::record::{Record, Worker};
 use weft_core::schema::{IndexId, PartMask, Value};
 use weft_core::text::{Text, check_range, check_token};
 use weft_store::{Place, Range, Scan, Target};
@@ -19,16 +21,23 @@ use weft_store::{Place, Range, Scan, Target};
 const LOOK_MAX: usize = 4_000;
 const PAGE: usize = 1_000;
 
-/// One worker process, whether it registered or only claims.
-pub(crate) async fn get(shared: &Shared, who: &Principal, instance: &Text) -> Result<Body, Rejection> {
-    if let Some(worker) = roster::read(shared, &who.namespace, instance).await? {
-        return Ok(worker.body);
+/// One worker process, whether it registered or only claims. One whose first claim came in here just now counts before
+/// it is entered.
+pub(crate) async fn get(
+    shared: &Shared,
+    who: &Principal,
+    instance: &Text,
+) -> Result<(Body, Option<CommitId>), Rejection> {
+    let key = place::of_worker(shared, &who.namespace, instance).key();
+    if let Some((Record::Worker(worker), revision)) = reads::read_revised(shared, key, PartMask::ALL).await? {
+        return Ok((worker.body, Some(revision)));
     }
     let seen = shared.hub.worker(&who.namespace, instance, shared.now());
-    seen.map(|seen| only_claims(&who.namespace, instance, &seen)).ok_or(Rejection::WorkerNotFound)
+    let entering = seen.map(|seen| (only_claims(&who.namespace, instance, &seen), None));
+    entering.ok_or(Rejection::WorkerNotFound)
 }
 
-/// One page by the names of the processes. Those that only claim are listed by the node that they claim from.
+/// One page by the names of the processes; those whose entry is on its way from this node too.
 pub(crate) async fn list(shared: &Shared, who: &Principal, filter: &WorkerFilter) -> Result<WorkerPage, Rejection> {
     let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
@@ -146,10 +155,7 @@ pub(crate) async fn live(shared: &Shared, namespace: &Text) -> Result<Vec<(Text,
             if body.state != State::Active {
                 live.remove(&body.instance);
             } else if !live.contains_key(&body.instance) && body.silent_at() > now {
-                let kinds = body.kinds.map(Into::into);
-                let (lanes, capabilities, worker) = (body.lanes, body.capabilities, body.worker);
-                let (session, at) = (Some(body.session), body.last_seen_at);
-                live.insert(body.instance, Seen { session, worker, lanes, kinds, capabilities, at });
+                live.insert(body.instance.clone(), Seen::from(body));
             }
         }
         if after.is_none() {

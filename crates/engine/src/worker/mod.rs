@@ -1,17 +1,21 @@
 //! The registry of worker processes on this node: registering, heartbeats, draining, and what a claim is told.
 //!
 //! The rules are commands of the core on the record of one process. What is here finds records and leases, and keeps in
-//! memory what claims need to know (`roster`), so that a claim of a process that never registered reads nothing.
+//! memory what claims need to know (`roster`), so that a claim reads nothing. A process that claims without having
+//! registered is entered beside its claim (`enter`), so that every node lists every process.
 
+mod enter;
 pub(crate) mod leases;
 mod list;
 pub(crate) mod roster;
 mod verbs;
 
+pub(crate) use enter::claimed;
 pub(crate) use list::{get, list, live};
 pub(crate) use roster::Roster;
 pub(crate) use verbs::{Admitted, admit, deregister, drain, heartbeat, mark_dead, register, renewed, undrain};
 
+use crate::notices::Told;
 use std::collections::BTreeMap;
 use weft_core::command::Fence;
 use weft_core::limits;
@@ -169,6 +173,7 @@ pub struct Beat {
     pub cancel: Vec<CancelledLease>,
     /// Good, not listed, and not just on its way.
     pub unknown: Vec<HeldLease>,
+    pub told: Told,
     pub next_in_ms: u64,
 }
 
@@ -244,7 +249,7 @@ pub struct WorkerFilter {
     pub cursor: Option<String>,
 }
 
-/// Worker processes by their names. One that only claims has the session 0.
+/// Worker processes by their names. One that only ever claimed has the session 0.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerPage {
     pub workers: Vec<Body>,

@@ -1,11 +1,14 @@
 //! What this node knows of worker processes, in memory: fed by their calls, by look-ups and by looks at the registry. A
 //! claim asks here. What is known may be some seconds old, and is bounded; no rule about a lease depends on it.
 
+use super::list::only_claims;
 use crate::engine::Shared;
-use crate::hub::{Hub, Notice};
+use crate::hub::{Hub, Seen};
+use crate::notices::Notice;
 use crate::place;
+use crate::request::ClaimSpec;
 use futures_util::future;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::watch;
 use weft_core::error::Rejection;
@@ -16,12 +19,15 @@ use weft_core::text::{Capabilities, Text};
 use weft_core::{PartitionId, Time};
 use weft_store::{Page, Range, Scan, Target};
 
-/// Processes that are known at a time; others are looked up when they claim in the name of a session.
+/// Processes that are known at a time; others are looked up when they claim in the name of a session, and entered again
+/// with every claim if they have none.
 const KNOWN_MAX: usize = 10_000;
 const PAGE: usize = 1_000;
 /// How old the view of a registry that others write to may be when a claim comes in. Nodes ring when it changes, so
 /// this bounds only what got lost.
 const REFRESH_MS: u64 = 5_000;
+/// How often what a process offers is written when it keeps changing: one with several kinds of claims is no burden.
+pub(crate) const CHANGED_EVERY_MS: u64 = 1_000;
 
 #[derive(Default)]
 pub(crate) struct Roster {
@@ -31,12 +37,16 @@ pub(crate) struct Roster {
 #[derive(Default)]
 struct Inside {
     known: BTreeMap<(Text, Text), Known>,
+    /// Processes that are being entered because they claim.
+    entering: BTreeSet<(Text, Text)>,
     refreshed_at: Option<Time>,
     refreshing: bool,
 }
 
 struct Known {
     body: Body,
+    /// False if this is only what a claim told, and its entry is on its way.
+    entered: bool,
     /// On the node's clock.
     noted_at: Time,
     /// The last call of it here, in store time; what is written lags behind.
@@ -51,13 +61,18 @@ pub(crate) enum Standing {
     Unknown,
     /// More is known elsewhere: it names a session that is not known here.
     LookUp,
-    Draining,
+    Draining {
+        session: Option<u64>,
+        stale: bool,
+    },
     Free {
-        session: u64,
+        /// Of one that registered.
+        session: Option<u64>,
         stirred: Stirred,
         /// It is time to write that it was seen.
         stale: bool,
-        offer: Offer,
+        /// Of one that registered. What an earlier claim offered never fills in for what a later one leaves out.
+        offer: Option<Offer>,
     },
 }
 
@@ -94,11 +109,30 @@ enum Class {
 
 fn class(state: &State) -> Class {
     match state {
-        State::Active | State::Dead { marked: None, .. } => Class::Free,
-        State::Draining(_) | State::Drained(_) => Class::Draining,
+        State::Active | State::Dead { marked: None, drain: None, .. } => Class::Free,
+        // One that was silent while it drained is told again when it comes back.
+        State::Draining(_) | State::Drained(_) | State::Dead { marked: None, drain: Some(_), .. } => Class::Draining,
         State::Dead { marked: Some(_), .. } => Class::Marked,
         State::Left { .. } => Class::Left,
     }
+}
+
+impl Known {
+    fn new(body: Body, entered: bool, clock: Time) -> Self {
+        Self { body, entered, noted_at: clock, seen_at: Time::ZERO, stir: watch::Sender::new(()) }
+    }
+
+    fn stirred(&self) -> Stirred {
+        Stirred(Some(self.stir.subscribe()))
+    }
+}
+
+/// Whether the process is entered with what this claim of it offers.
+fn offers(body: &Body, spec: &ClaimSpec) -> bool {
+    body.worker == spec.worker
+        && body.capabilities == spec.capabilities
+        && body.kinds.as_deref() == spec.kinds.as_deref()
+        && body.lanes.iter().eq(spec.lanes.iter().map(|wish| &wish.lane))
 }
 
 impl Roster {
@@ -131,33 +165,70 @@ impl Roster {
             _ => {}
         }
         match &body.state {
-            State::Left { .. } if session.is_some() => Err(Rejection::WorkerNotFound),
-            State::Left { .. } => Ok(Standing::Unknown),
+            State::Left { .. } if session.is_some() => return Err(Rejection::WorkerNotFound),
+            State::Left { .. } => return Ok(Standing::Unknown),
             State::Dead { at, marked: Some(reason), .. } => {
-                Err(Rejection::WorkerDead { at: *at, reason: reason.clone() })
+                return Err(Rejection::WorkerDead { at: *at, reason: reason.clone() });
             }
-            State::Draining(_) | State::Drained(_) => Ok(Standing::Draining),
-            State::Active | State::Dead { marked: None, .. } => {
-                let stale = now.since(known.seen_at.max(body.last_seen_at)) >= body.seen_every_ms();
-                if stale {
-                    known.seen_at = now;
-                }
-                let offer = Offer {
-                    lanes: body.lanes.clone(),
-                    kinds: body.kinds.clone(),
-                    capabilities: body.capabilities.clone(),
-                };
-                let stirred = Stirred(Some(known.stir.subscribe()));
-                Ok(Standing::Free { session: body.session, stirred, stale, offer })
-            }
+            _ => {}
         }
+        let stale = known.entered && now.since(known.seen_at.max(body.last_seen_at)) >= body.seen_every_ms();
+        if stale {
+            known.seen_at = now;
+        }
+        let session = body.lease_session();
+        if class(&body.state) == Class::Draining {
+            return Ok(Standing::Draining { session, stale });
+        }
+        let offer = session.map(|_| Offer {
+            lanes: body.lanes.clone(),
+            kinds: body.kinds.clone(),
+            capabilities: body.capabilities.clone(),
+        });
+        Ok(Standing::Free { session, stirred: known.stirred(), stale, offer })
     }
 
-    /// A process that registered was seen; true if it is time to write that.
+    /// A process that never registered was let in to claim: whether it is to be entered, or again, and in how many
+    /// milliseconds. Whoever is told so does it, and ends it with `end_entry`; meanwhile nobody else is told.
+    pub fn begin_entry(&self, spec: &ClaimSpec, now: Time, clock: Time) -> (Option<u64>, Stirred) {
+        let key = (spec.namespace.clone(), spec.instance.clone());
+        let mut inside = self.lock();
+        let is_full = inside.known.len() >= KNOWN_MAX;
+        let (wait_ms, stirred) = match inside.known.get(&key) {
+            None if is_full => (0, Stirred::NEVER),
+            None => {
+                // Changed at no time, so that whatever the registry says about it counts.
+                let body = Body { changed_at: Time::ZERO, ..only_claims(&key.0, &key.1, &Seen::of(spec, now)) };
+                let known = Known::new(body, false, clock);
+                let stirred = known.stirred();
+                inside.known.insert(key.clone(), known);
+                (0, stirred)
+            }
+            Some(known) => {
+                let (body, stirred) = (&known.body, known.stirred());
+                let is_entered = known.entered && !matches!(body.state, State::Left { .. });
+                if is_entered && (!body.only_claims() || offers(body, spec)) {
+                    return (None, stirred);
+                }
+                let since = now.since(body.changed_at);
+                (if is_entered { CHANGED_EVERY_MS.saturating_sub(since) } else { 0 }, stirred)
+            }
+        };
+        (inside.entering.insert(key).then_some(wait_ms), stirred)
+    }
+
+    pub fn end_entry(&self, namespace: &Text, instance: &Text) {
+        self.lock().entering.remove(&(namespace.clone(), instance.clone()));
+    }
+
+    /// A process was seen that took a lease in this session, 0 if in none; true if it is time to write that.
     pub fn touch(&self, namespace: &Text, instance: &Text, session: u64, now: Time) -> bool {
         let mut inside = self.lock();
         let known = inside.known.get_mut(&(namespace.clone(), instance.clone()));
-        let Some(known) = known.filter(|known| known.body.session == session) else { return false };
+        let Some(known) = known.filter(|known| known.entered && known.body.lease_session().unwrap_or(0) == session)
+        else {
+            return false;
+        };
         let silent = matches!(known.body.state, State::Dead { marked: None, .. });
         let stale = silent || now.since(known.seen_at.max(known.body.last_seen_at)) >= known.body.seen_every_ms();
         if stale {
@@ -179,21 +250,22 @@ impl Roster {
             if full && class(&body.state) == Class::Free {
                 return;
             }
-            let known =
-                Known { body: body.clone(), noted_at: clock, seen_at: Time::ZERO, stir: watch::Sender::new(()) };
-            inside.known.insert(key, known);
+            inside.known.insert(key, Known::new(body.clone(), true, clock));
             return;
         };
         known.noted_at = clock;
+        known.entered = true;
         let (was, is) = (&known.body, body);
         if (is.session, is.changed_at) < (was.session, was.changed_at) {
             return;
         }
-        let superseded = is.session > was.session;
+        // One that registers after it has claimed is not another one.
+        let superseded = is.session > was.session && !was.only_claims();
         let moved = superseded || class(&is.state) != class(&was.state);
         let notice = match &is.state {
             _ if superseded => Some(Notice::Superseded),
-            State::Draining(drain) if class(&was.state) == Class::Free => {
+            // One that held nothing has drained before anybody here heard that it drains.
+            State::Draining(drain) | State::Drained(drain) if class(&was.state) == Class::Free => {
                 Some(Notice::Drain { reason: drain.reason.clone(), deadline_at: drain.deadline_at })
             }
             State::Active if class(&was.state) == Class::Draining => Some(Notice::Undrain),
@@ -206,8 +278,8 @@ impl Roster {
         drop(inside);
         match notice {
             // A process that listens since its session began is not the one that was superseded.
-            Some(Notice::Superseded) => hub.supersede(&body.namespace, &body.instance, body.session_at),
-            Some(notice) => hub.notify(&body.namespace, &body.instance, notice),
+            Some(Notice::Superseded) => hub.mailboxes.supersede(&body.namespace, &body.instance, body.session_at),
+            Some(notice) => hub.mailboxes.notify(&body.namespace, &body.instance, notice),
             None => {}
         }
     }
@@ -234,11 +306,11 @@ impl Roster {
         inside.refreshed_at = Some(clock);
     }
 
-    /// Forgets those of `gone` that were not heard of since `started`.
+    /// Forgets those of `gone` that were not heard of since `started`. One whose entry is on its way is not gone.
     fn forget_missing(&self, started: Time, gone: impl Fn(&Text, &Text) -> bool) {
-        self.lock()
-            .known
-            .retain(|(namespace, instance), known| known.noted_at >= started || !gone(namespace, instance));
+        let mut inside = self.lock();
+        let Inside { known, entering, .. } = &mut *inside;
+        known.retain(|key, known| known.noted_at >= started || entering.contains(key) || !gone(&key.0, &key.1));
     }
 }
 
@@ -264,7 +336,7 @@ pub(crate) fn rung(shared: &Arc<Shared>, partition: PartitionId) {
 /// Reads the registry of a partition, or all of it.
 pub(crate) async fn refresh(shared: &Shared, partition: Option<PartitionId>) {
     let started = shared.runtime.clock();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut after = None;
     while seen.len() < KNOWN_MAX {
         let scan = Scan {

@@ -1,13 +1,14 @@
 //! The verbs of the registry: each is a command on the record of one process, and what follows from it on this node.
 
+use super::enter::enter;
 use super::leases::{self, indexed};
-use super::list::only_claims;
 use super::roster::{self, Offer, Standing, Stirred};
 use super::*;
 use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::place;
 use crate::request::Claim;
+use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_core::PartitionId;
@@ -38,7 +39,7 @@ pub(crate) enum Admitted {
     Draining,
 }
 
-/// Judges a claim. A process that never registered costs nothing.
+/// Judges a claim by what is known here.
 pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) -> Result<Admitted, Rejection> {
     roster::keep_fresh(shared);
     let judge = || shared.roster.judge(&who.namespace, &claim.instance, claim.session, shared.now());
@@ -56,42 +57,64 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
         // It was just read, and there are too many to remember it.
         Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER, offer: None }),
         Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER, offer: None }),
-        Standing::Draining => Ok(Admitted::Draining),
+        Standing::Draining { session, stale } => {
+            if stale {
+                seen(shared, who, claim.instance.clone(), session);
+            }
+            Ok(Admitted::Draining)
+        }
         Standing::Free { session, stirred, stale, offer } => {
             if stale {
                 seen(shared, who, claim.instance.clone(), session);
             }
-            Ok(Admitted::Yes { session: Some(session), stirred, offer: Some(offer) })
+            Ok(Admitted::Yes { session, stirred, offer })
         }
     }
 }
 
-/// The holder of a lease renewed it. A process that this node does not know in this session is passed.
+/// The holder of a lease renewed it, which it took in this session, 0 if in none. A process that this node does not
+/// know in it is passed.
 pub(crate) fn renewed(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
     if shared.roster.touch(&who.namespace, instance, session, shared.now()) {
-        seen(shared, who, instance.clone(), session);
+        seen(shared, who, instance.clone(), Some(session).filter(|session| *session > 0));
     }
 }
 
-/// Writes in the background that a registered process was seen.
-fn seen(shared: &Arc<Shared>, who: &Principal, instance: Text, session: u64) {
+/// Writes in the background that a process was seen.
+fn seen(shared: &Arc<Shared>, who: &Principal, instance: Text, session: Option<u64>) {
     let (shared, namespace) = (shared.clone(), who.namespace.clone());
     shared.clone().start(async move {
         let name = place::of_worker(&shared, &namespace, &instance);
-        let beat = Command::BeatWorker(BeatWorker { name, session: Some(session), free: None });
-        if let Err(rejection) = run(&shared, &Principal::engine(), beat).await {
-            tracing::debug!(%instance, %rejection, "could not note that a worker was seen");
+        let beat = Command::BeatWorker(BeatWorker { name, session, free: None });
+        match run(&shared, &Principal::engine(), beat).await {
+            Ok(_) => {}
+            // It was silent for so long that its record is gone: its next claim finds it unknown.
+            Err(Rejection::WorkerNotFound) => shared.roster.forget(&namespace, &instance),
+            Err(rejection) => tracing::debug!(%instance, %rejection, "could not note that a worker was seen"),
         }
     });
 }
 
 /// Runs a command about one process, and remembers how it stands.
-async fn run(shared: &Shared, who: &Principal, command: Command) -> Result<Body, Rejection> {
-    let call = Call { principal: who.clone(), request_id: None, expected_revision: None, command };
+pub(super) async fn run(shared: &Shared, who: &Principal, command: Command) -> Result<Body, Rejection> {
+    run_once(shared, who, command, None).await
+}
+
+async fn run_once(
+    shared: &Shared,
+    who: &Principal,
+    command: Command,
+    request_id: Option<Bytes>,
+) -> Result<Body, Rejection> {
+    let call = Call { principal: who.clone(), request_id, expected_revision: None, command };
     let answer = shared.run(vec![Ok(call)], Urgency::Urgent).await.pop();
-    match answer.ok_or_else(|| Rejection::internal("a call was not answered"))??.reply {
+    let applied = answer.ok_or_else(|| Rejection::internal("a call was not answered"))??;
+    match applied.reply {
         Reply::Worker(body) => {
-            shared.roster.note(&shared.hub, &body, shared.runtime.clock());
+            // A kept reply tells how it stood then.
+            if !applied.repeated {
+                shared.roster.note(&shared.hub, &body, shared.runtime.clock());
+            }
             Ok(*body)
         }
         other => Err(Rejection::internal(format!("unexpected reply {other:?}"))),
@@ -105,7 +128,7 @@ pub(crate) async fn register(shared: &Shared, who: &Principal, it: Registration)
         name: place::of_worker(shared, &who.namespace, &it.instance),
         worker: it.worker,
         boot_id: it.boot_id,
-        lanes: if it.lanes.is_empty() { vec!["default".into()] } else { it.lanes },
+        lanes: it.lanes,
         kinds: it.kinds,
         capabilities: Capabilities::new(&it.capabilities)?,
         capacity: it.capacity,
@@ -146,11 +169,13 @@ pub(crate) async fn heartbeat(shared: &Shared, who: &Principal, it: Heartbeat) -
     }
     let name = place::of_worker(shared, &who.namespace, &it.instance);
     let beat = Command::BeatWorker(BeatWorker { name, session: it.session, free: it.free });
-    let worker = run(shared, who, beat).await?;
+    let body = run(shared, who, beat).await?;
+    let mailbox = shared.hub.mailboxes.seen(&who.namespace, &it.instance, shared.now(), Some(body.ttl_ms));
     let mut reply = Beat {
-        drain: worker.state.drain().cloned(),
-        next_in_ms: worker.seen_every_ms(),
-        state: worker.state,
+        told: mailbox.take(),
+        drain: body.state.drain().cloned(),
+        next_in_ms: body.seen_every_ms(),
+        state: body.state.clone(),
         renewed: Vec::new(),
         lost: Vec::new(),
         cancel: Vec::new(),
@@ -163,7 +188,7 @@ pub(crate) async fn heartbeat(shared: &Shared, who: &Principal, it: Heartbeat) -
     }
     let listed: BTreeSet<(ExecutionId, u64)> = holding.iter().map(|held| (held.id, held.fence.epoch)).collect();
     let now = shared.now();
-    let (held, _) = indexed(shared, &who.namespace, &it.instance, LOOKED_UP_MAX).await?;
+    let (held, _) = leases::held(shared, &body, LOOKED_UP_MAX).await?;
     let forgotten = |lease: &HeldLease| {
         lease.expires_at > now
             && now.since(lease.acquired_at) >= limits::UNKNOWN_AGE_MS
@@ -262,9 +287,11 @@ pub(crate) async fn deregister(
     who: &Principal,
     instance: &Text,
     session: Option<u64>,
+    request_id: Option<Bytes>,
 ) -> Result<u32, Rejection> {
     let name = place::of_worker(shared, &who.namespace, instance);
-    let worker = run(shared, who, Command::DeregisterWorker(DeregisterWorker { name, session })).await?;
+    let command = Command::DeregisterWorker(DeregisterWorker { name, session });
+    let worker = run_once(shared, who, command, request_id).await?;
     leases::settle_all(shared, &worker).await
 }
 
@@ -334,28 +361,13 @@ async fn tell(
     }
 }
 
-/// Runs a command about a process. One that only claims is entered first, so that its claims can be told.
+/// Runs a command about a process. One whose first claim came in just now is entered first.
 async fn entered(shared: &Shared, who: &Principal, instance: &Text, command: Command) -> Result<Body, Rejection> {
     match run(shared, who, command.clone()).await {
         Err(Rejection::WorkerNotFound) => {}
         answer => return answer,
     }
     let seen = shared.hub.worker(&who.namespace, instance, shared.now()).ok_or(Rejection::WorkerNotFound)?;
-    let body = only_claims(&who.namespace, instance, &seen);
-    let register = Command::RegisterWorker(Box::new(RegisterWorker {
-        name: place::of_worker(shared, &who.namespace, instance),
-        worker: body.worker,
-        boot_id: body.boot_id,
-        lanes: body.lanes,
-        kinds: body.kinds,
-        capabilities: body.capabilities,
-        capacity: None,
-        version: None,
-        host: None,
-        labels: BTreeMap::new(),
-        ttl_ms: body.ttl_ms,
-        abandon: false,
-    }));
-    run(shared, &Principal::engine(), register).await?;
+    enter(shared, &who.namespace, instance, &seen).await?;
     run(shared, who, command).await
 }

@@ -3,14 +3,15 @@
 use crate::keys::{admin, id, key};
 use crate::kit::*;
 use bytes::Bytes;
+use std::sync::Arc;
 use uuid::Uuid;
 use weft_core::change::{Batch, Body, Change, Write};
-use weft_core::command::{Principal, Scopes};
+use weft_core::command::{Origin, Principal, Scopes};
 use weft_core::record::api_key::Reach;
 use weft_core::record::{Audit, Key, Record};
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
-use weft_engine::{AuditFilter, BrokenEntry, Client, Config, Holding, Submission};
+use weft_engine::{AuditFilter, BrokenEntry, Client, Config, Engine, Holding, Submission};
 use weft_store::{MemoryStore, Outcome, Store};
 
 fn operator(kit: &Kit, name: &str) -> Client {
@@ -115,16 +116,64 @@ async fn sec_12_a_refusal_is_written_before_it_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sec_11_refused_authentication_is_told_once_a_second() {
+async fn api_28_every_refusal_is_in_the_log_and_those_that_are_alike_share_an_entry() {
+    let kit = open().await;
+    let from = |address: &str, key: &str| {
+        let origin = Origin { key: key.into(), address: address.into(), request: "first".into() };
+        Principal { origin: Some(Arc::new(origin)), ..Principal::new("", "unknown", Scopes::NONE) }
+    };
+    let refuse = |who: &Principal, verb: &str, target: &str| {
+        kit.engine.audit_refusal(who, verb, target, "unauthorized");
+    };
+    let (near, far, keyed) = (from("10.0.0.7", ""), from("10.0.0.8", ""), from("10.0.0.7", "abcdefgh"));
+    refuse(&near, "authenticate", "");
+    pass(1).await;
+    for _ in 0..50 {
+        refuse(&near, "authenticate", "");
+        refuse(&far, "authenticate", "");
+        refuse(&keyed, "hold_execution", "x_1");
+    }
+    refuse(&keyed, "hold_execution", "x_2");
+    refuse(&keyed, "purge_execution", "x_2");
+    pass(1_000).await;
+    pass(1_000).await;
+    let log = || async {
+        let entries = admin(&kit.engine).audit(AuditFilter::default()).await.unwrap().entries;
+        let mut lines: Vec<String> = entries
+            .iter()
+            .map(|entry| {
+                let act = &entry.body.act;
+                format!("{}/{}/{}/{}/{}", act.address, act.key, act.verb, act.target, act.change)
+            })
+            .collect();
+        lines.sort();
+        lines
+    };
+    let expected = [
+        "10.0.0.7//authenticate//",
+        "10.0.0.7//authenticate//50 times",
+        "10.0.0.7/abcdefgh/hold_execution/x_1/51 times, of several targets",
+        "10.0.0.7/abcdefgh/purge_execution/x_2/",
+        "10.0.0.8//authenticate//50 times",
+    ];
+    assert_eq!(log().await, expected);
+    assert!(admin(&kit.engine).verify_audit(PartitionId(0)).await.unwrap().broken.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_28_a_stop_loses_no_refusal() {
     let kit = open().await;
     let nobody = Principal::new("", "unknown", Scopes::NONE);
-    for _ in 0..50 {
-        kit.engine.audit_refusal(&nobody, "create_key", "", "unauthorized").await.unwrap();
+    kit.engine.audit_refusal(&nobody, "authenticate", "", "unauthorized");
+    pass(1).await;
+    for _ in 0..9 {
+        kit.engine.audit_refusal(&nobody, "authenticate", "", "unauthorized");
     }
-    pass(1_000).await;
-    kit.engine.audit_refusal(&nobody, "create_key", "", "unauthorized").await.unwrap();
-    let log = admin(&kit.engine).audit(AuditFilter::default()).await.unwrap().entries;
-    assert_eq!(lines(&log), ["1000 unknown create_key unauthorized", "0 unknown create_key unauthorized"]);
+    kit.engine.shutdown().await;
+    let again = Engine::open(kit.store.clone(), Config::default()).await.unwrap();
+    let log = admin(&again).audit(AuditFilter::default()).await.unwrap().entries;
+    let changes: Vec<&str> = log.iter().map(|entry| &*entry.body.act.change).collect();
+    assert_eq!(changes, ["9 times", ""]);
 }
 
 /// Changes the store behind the back of the engine, as somebody with access to its files could.
@@ -206,7 +255,7 @@ async fn sec_12_an_entry_that_was_forged_with_its_hash_does_not_fit_the_next() {
     let old = entry(&kit.store, 3).await;
     let mut act = old.body.act.clone();
     act.principal = "eve".into();
-    tamper(&kit.store, vec![put(&old, Audit::after(&old.body.previous, PartitionId(0), act))]).await;
+    tamper(&kit.store, vec![put(&old, Audit::after(&old.body.previous, PartitionId(0), act, old.body.kept_ms))]).await;
     let broken = root.verify_audit(PartitionId(0)).await.unwrap().broken;
     assert_eq!(broken, Some(BrokenEntry { number: 4, why: "does not follow the one before" }));
 }

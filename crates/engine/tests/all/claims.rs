@@ -86,6 +86,9 @@ async fn sd_15_work_that_cannot_match_does_not_hold_up_what_can() {
         let items = (0..1000).map(|_| Submission::new("train").needs("gpu").priority(9000)).collect();
         assert!(kit.client.submit_batch(items).await.iter().all(Result::is_ok));
     }
+    // Its first claim enters it beside; that is not what is measured.
+    kit.claim_nothing().await;
+    linger(10).await;
     let plain = kit.submit(Submission::new("train")).await;
     let before = kit.engine.stats();
     let work = kit.claim().await;
@@ -233,4 +236,20 @@ async fn sd_14_work_submitted_on_one_node_reaches_a_worker_that_waits_on_another
     one.submit(Submission::new("mail")).await.unwrap();
     assert_eq!(waiting.await.unwrap().executions.len(), 1);
     assert!(began.elapsed().as_millis() < 1_000, "a wake, not a recheck");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_26_a_claim_that_stops_short_says_that_there_is_more() {
+    let kit = open_with(4, Config::default()).await;
+    for n in 0..64 {
+        kit.submit(Submission::new("mail").idempotency_key(format!("k{n}"))).await;
+    }
+    let mut taken = 0;
+    while taken < 64 {
+        let reply = kit.client.claim(worker().max(40)).await.unwrap();
+        assert!(!reply.executions.is_empty());
+        taken += reply.executions.len();
+        assert!(reply.more || reply.executions.len() == 40 || taken == 64, "{} more", 64 - taken);
+    }
+    assert!(!kit.client.claim(worker().max(40)).await.unwrap().more);
 }

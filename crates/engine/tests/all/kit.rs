@@ -2,6 +2,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use weft_core::Time;
+use weft_core::record::Key;
+use weft_core::schema::Kind;
 use weft_engine::{Claim, Client, Config, Engine, Submission, TokioRuntime};
 use weft_store::faulty::{Faults, Sleeper};
 use weft_store::{Faulty, MemoryStore};
@@ -45,6 +47,12 @@ impl Kit {
         let reply = self.client.claim(worker()).await.expect("a good claim");
         assert!(reply.executions.is_empty(), "nothing is claimable: {reply:?}");
     }
+}
+
+/// What the first partition holds beside the registry of workers, which whoever claims is entered in.
+pub fn kept(store: &MemoryStore) -> Vec<Key> {
+    let dump = store.dump(weft_core::PartitionId(0));
+    dump.records.keys().copied().filter(|key| key.kind() != Kind::Worker).collect()
 }
 
 pub fn worker() -> Claim {

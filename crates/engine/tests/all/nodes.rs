@@ -281,3 +281,60 @@ async fn a_backlog_of_another_node_is_found_to_its_end_without_waiting_for_a_rec
     }
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn api_54_any_node_is_asked_to_drain_another_which_hears_it_at_once() {
+    let store = memory(8).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    let asked = a.client.drain_node("b", "new kernel", None).await.unwrap();
+    let wish = within(200, "the wish", b.engine.drain_wanted()).await;
+    assert_eq!((&*wish.by, &*wish.reason), ("embedded", "new kernel"));
+    let id = format!("n_{}", asked.value);
+    assert_eq!(a.client.drain_node(&id, "again", None).await.unwrap().value, asked.value, "a repeat is a success");
+    assert_eq!(b.engine.drain_wanted().await, wish, "who asked first is told");
+    let own = tokio::time::timeout(Duration::from_secs(10), a.engine.drain_wanted());
+    assert!(own.await.is_err(), "nobody else is meant");
+    b.engine.shutdown().await;
+    assert_eq!(a.client.drain_node("b", "", None).await.unwrap_err().code(), "not_found", "it has left");
+
+    let again = Node::start(&store, "b").await;
+    let own = tokio::time::timeout(Duration::from_secs(10), again.engine.drain_wanted());
+    assert!(own.await.is_err(), "one that starts again is another node");
+    let own = again.client.drain_node("b", "", None).await.unwrap();
+    assert_ne!(own.value, asked.value);
+    within(1, "its own wish", again.engine.drain_wanted()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_54_without_a_ring_a_node_hears_the_wish_with_its_next_heartbeat() {
+    let store = memory(8).shared();
+    let deaf = Arc::new(Deaf(store.node_handle()));
+    let config = Config { node: "deaf".into(), ..Config::default() };
+    let engine = Engine::open_on(deaf, config, Arc::new(TokioRuntime::current())).await.unwrap();
+    let a = Node::start(&store, "a").await;
+    a.client.drain_node("deaf", "", None).await.unwrap();
+    within(weft_core::limits::NODE_HEARTBEAT_MS + 100, "the wish", engine.drain_wanted()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_54_a_node_is_named_so_that_one_is_meant() {
+    let store = memory(8).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "a").await);
+    let several = a.client.drain_node("a", "", None).await.unwrap_err();
+    assert_eq!(several.code(), "invalid_argument");
+    for unknown in ["c", "n_", "n_00000000-0000-0000-0000-000000000000", ""] {
+        assert_eq!(a.client.drain_node(unknown, "", None).await.unwrap_err().code(), "not_found", "{unknown}");
+    }
+    b.kill();
+    pass(weft_core::limits::NODE_TTL_MS).await;
+    within(10_000, "the one that lives", a.client.drain_node("a", "", None)).await.unwrap();
+    within(1, "the wish", a.engine.drain_wanted()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_54_the_only_process_of_a_store_is_drained_by_its_name_too() {
+    let kit = open_with(1, Config { node: "alone".into(), ..Config::default() }).await;
+    assert_eq!(kit.client.drain_node("another", "", None).await.unwrap_err().code(), "not_found");
+    kit.client.drain_node("alone", "", None).await.unwrap();
+    within(1, "the wish", kit.engine.drain_wanted()).await;
+}

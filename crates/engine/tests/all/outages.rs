@@ -25,7 +25,7 @@ async fn rl_12_an_unknown_outcome_is_resolved_before_anything_is_answered() {
             client.complete(Completion::of(&work)).await.unwrap();
             assert_eq!(client.get(id).await.unwrap().public_state, PublicState::Completed);
         }
-        assert_eq!(store.dump(weft_core::PartitionId(0)).records.len(), 60);
+        assert_eq!(kept(&store).len(), 60);
     }
 }
 

@@ -1,7 +1,8 @@
 use crate::kit::*;
-use weft_core::record::execution::PublicState;
+use weft_core::record::execution::{Policy, PublicState, Retry};
 use weft_engine::{
-    Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying, Submission,
+    AttemptFilter, Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying,
+    Submission,
 };
 
 #[tokio::test(start_paused = true)]
@@ -58,15 +59,26 @@ async fn ex_69_history_tells_the_whole_life_in_order() {
     let last = kit.claim().await;
     kit.client.complete(Completion::of(&last)).await.unwrap();
     assert_ne!(work.epoch, last.epoch);
-    let (history, dropped) = kit.client.history(id).await.unwrap();
-    let what: Vec<&str> = history.iter().map(|entry| entry.what.as_ref()).collect();
-    assert_eq!(dropped, 0);
+    let history = kit.client.history(id, None, 1_000).await.unwrap();
+    let what: Vec<&str> = history.entries.iter().map(|entry| entry.what.as_ref()).collect();
+    assert_eq!((history.dropped, history.next), (0, None));
     assert_eq!(what.first(), Some(&"submitted"));
     assert_eq!(what.last(), Some(&"success"));
     for word in ["claimed", "failed", "cancelled", "cancel", "replay", "completed"] {
         assert!(what.contains(&word), "{word} is in {what:?}");
     }
-    let attempts = kit.client.attempts(id).await.unwrap();
+    let mut pages = Vec::new();
+    let mut place = None;
+    loop {
+        let page = kit.client.history(id, place, 1).await.unwrap();
+        pages.extend(page.entries);
+        match page.next {
+            Some(next) => place = Some(next.to_string().parse().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!(pages, history.entries, "page by page it is the same");
+    let attempts = kit.client.attempts(id, AttemptFilter::default()).await.unwrap().attempts;
     assert_eq!(attempts.iter().map(|attempt| attempt.index).collect::<Vec<_>>(), [0, 1, 2]);
 }
 
@@ -111,15 +123,29 @@ async fn ex_72_explain_names_every_reason() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ex_72_a_retry_is_explained_with_its_number_its_failure_and_the_workers_that_match() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.fail(Failing::of(&work).category("smtp").message("421 try later").after_ms(60_000)).await.unwrap();
+    let explanation = kit.client.explain(id).await.unwrap();
+    let [Obstacle::NotBefore { retry: Some(retry), workers, .. }] = &explanation.reasons[..] else {
+        panic!("{explanation:?}")
+    };
+    assert_eq!((retry.number, retry.max, *workers), (1, 3, 1));
+    assert_eq!(retry.failure, Some(("smtp".into(), "421 try later".into())));
+}
+
+#[tokio::test(start_paused = true)]
 async fn ex_69_one_attempt_is_read_by_its_number() {
     let kit = open().await;
     let id = kit.submit(Submission::new("mail")).await;
     let work = kit.claim().await;
     kit.client.fail(Failing::of(&work).detail(&b"trace"[..]).after_ms(0)).await.unwrap();
     kit.client.claim(worker().wait_ms(1_000)).await.unwrap();
-    let failed = kit.client.attempt(id, 0).await.unwrap();
+    let (failed, _) = kit.client.attempt(id, 0).await.unwrap();
     assert_eq!(failed.detail().map(|bytes| bytes.as_ref()), Some(&b"trace"[..]));
-    let open = kit.client.attempt(id, 1).await.unwrap();
+    let (open, _) = kit.client.attempt(id, 1).await.unwrap();
     assert_eq!((open.state.name(), open.result()), ("running", None));
     assert_eq!(kit.client.attempt(id, 2).await.unwrap_err().code(), "not_found");
 }
@@ -200,9 +226,29 @@ async fn ex_70_attempts_are_listed_with_the_one_that_runs() {
     let kit = open().await;
     let id = kit.submit(Submission::new("mail")).await;
     kit.claim().await;
-    let attempts = kit.client.attempts(id).await.unwrap();
+    let attempts = kit.client.attempts(id, AttemptFilter::default()).await.unwrap().attempts;
     assert_eq!(attempts.len(), 1);
     assert_eq!((attempts[0].result(), attempts[0].detail()), (None, None), "it has none yet");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_attempts_come_in_pages_of_bounded_size() {
+    let kit = open().await;
+    let policy = Policy { retry: Retry { max_retries: 9, ..Retry::default() }, ..Policy::default() };
+    let id = kit.submit(Submission::new("mail").policy(policy)).await;
+    for round in 0..6 {
+        let work = kit.client.claim(worker().wait_ms(1_000)).await.unwrap().executions.remove(0);
+        let detail = vec![round; 64 << 10];
+        kit.client.fail(Failing::of(&work).detail(detail).after_ms(0)).await.unwrap();
+    }
+    let page = |from, limit, payloads| kit.client.attempts(id, AttemptFilter { from, limit, payloads });
+    let first = page(0, 4, false).await.unwrap();
+    assert_eq!((first.attempts.len(), first.next), (4, Some(4)));
+    let rest = page(4, 4, true).await.unwrap();
+    assert_eq!((rest.attempts.len(), rest.next), (2, None));
+    assert_eq!(rest.attempts[1].detail().map(|detail| (detail[0], detail.len())), Some((5, 64 << 10)));
+    let listed = kit.client.list(ListFilter::default()).await.unwrap();
+    assert_eq!(listed.failures[0].as_ref().map(|failure| &*failure.category), Some("application"));
 }
 
 #[tokio::test(start_paused = true)]

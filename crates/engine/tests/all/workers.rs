@@ -4,10 +4,12 @@ use crate::kit::*;
 use crate::nodes::Node;
 use std::collections::BTreeSet;
 use weft_core::command::{Fence, Principal, Scopes};
-use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS};
+use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS, WORKER_TTL_MS_DEFAULT as WORKER_TTL_MS};
 use weft_core::reply::Claimed;
 use weft_engine::worker::{Heartbeat, Registration, State, WorkerFilter, WorkerTarget};
-use weft_engine::{Cancellation, Claim, Client, Completion, Explanation, Notice, Renewal, Revoking, Submission};
+use weft_engine::{
+    Cancellation, Claim, Client, Completion, Explanation, NoWorker, Notice, Obstacle, Renewal, Revoking, Submission,
+};
 
 fn fence(work: &Claimed) -> Fence {
     Fence { lease: work.lease, epoch: work.epoch }
@@ -337,6 +339,18 @@ async fn sd_48_a_process_that_leaves_hands_back_what_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ex_76_a_goodbye_whose_answer_was_lost_is_answered_though_the_record_is_gone() {
+    let kit = open().await;
+    let session = start(&kit.client, "a").await;
+    let goodbye = || kit.client.deregister_once("mailer-1", Some(session), Some("bye".into()));
+    assert_eq!(goodbye().await.unwrap(), 0);
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap_err().code(), "worker_not_found");
+    assert_eq!(goodbye().await.unwrap(), 0, "nobody kept what was answered, and it is no refusal");
+    let other = kit.client.deregister_once("mailer-2", None, Some("bye".into())).await;
+    assert_eq!(other.unwrap_err().code(), "idempotency_mismatch");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sd_48_the_list_has_every_process_and_filters_are_exact() {
     let kit = open_with(4, Default::default()).await;
     for at in 0..7 {
@@ -414,6 +428,137 @@ async fn sd_48_one_that_only_claims_can_be_drained_and_given_up() {
     assert_eq!(unknown.unwrap_err().code(), "worker_not_found");
 }
 
+/// What a process offers is written within this time.
+const CHANGED_MS: u64 = 2_000;
+
+#[tokio::test(start_paused = true)]
+async fn sd_48_every_node_lists_and_steers_a_process_that_only_claims() {
+    let store = memory(4).shared();
+    let (one, two) = (Node::start(&store, "one").await, Node::start(&store, "two").await);
+    one.client.submit(Submission::new("mail")).await.unwrap();
+    let claim = worker().offers("gpu").lease_ms(600_000);
+    let work = one.client.claim(claim.clone()).await.unwrap().executions.remove(0);
+    linger(100).await;
+    let listed = two.client.workers(WorkerFilter::default()).await.unwrap().workers;
+    let [body] = &listed[..] else { panic!("one process: {listed:?}") };
+    assert_eq!((&*body.worker, &*body.instance, body.session), ("mailer", "mailer-1", 0));
+    assert_eq!((&body.lanes[..], &body.kinds), (&["default".into()][..], &None));
+    assert_eq!(body.capabilities.tokens().collect::<Vec<_>>(), ["gpu"]);
+    assert_eq!(two.client.worker("mailer-1").await.unwrap().state, State::Active);
+    assert_eq!(two.client.leases("mailer-1", None, 10).await.unwrap().leases[0].execution, work.id);
+    let waiting = one.client.claim(claim.clone().wait_ms(60_000));
+    let (reply, _) = tokio::join!(waiting, async {
+        linger(500).await;
+        two.client.drain(instance(), "deploy", None).await.unwrap()
+    });
+    assert!(reply.unwrap().draining);
+    two.client.undrain(instance()).await.unwrap();
+    linger(500).await;
+    let told = one.client.claim(claim.clone()).await.unwrap().told;
+    assert_eq!(told.notices.len(), 1, "of the end of the drain");
+    let waiting = one.client.claim(claim.wait_ms(60_000));
+    let (reply, ended) = tokio::join!(waiting, async {
+        linger(500).await;
+        two.client.mark_dead("mailer-1", "gone").await.unwrap()
+    });
+    assert_eq!((reply.unwrap_err().code(), ended), ("worker_dead", 1));
+    assert_eq!(one.client.complete(Completion::of(&work)).await.unwrap_err().code(), "lease_expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_49_one_that_only_claims_is_written_every_third_of_its_ttl_and_when_its_offer_changes() {
+    let kit = open_with(4, Default::default()).await;
+    let before = kit.engine.stats();
+    let commits = || kit.engine.stats().since(before).commits;
+    for _ in 0..100 {
+        kit.client.claim(worker()).await.unwrap();
+        linger(190).await;
+    }
+    assert_eq!(commits(), 1, "entered once, within 19 seconds");
+    for _ in 0..10 {
+        kit.client.claim(worker()).await.unwrap();
+        linger(190).await;
+    }
+    assert_eq!(commits(), 2, "a third of its ttl is over");
+    kit.client.claim(worker().lane("bulk").wait_ms(10_000)).await.unwrap();
+    assert_eq!(commits(), 3);
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, ["bulk".into()]);
+    for at in 0..40 {
+        kit.client.claim(worker().lane(if at % 2 == 0 { "even" } else { "odd" })).await.unwrap();
+        linger(100).await;
+    }
+    assert!(commits() <= 8, "one that keeps changing its mind is written once a second: {}", commits());
+    linger(CHANGED_MS).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, ["odd".into()], "the last word counts");
+    linger(60_000 * 4 / 3).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "dead");
+    let quiet = kit.engine.stats();
+    linger(600_000).await;
+    assert_eq!(kit.engine.stats().since(quiet).commits, 0, "an idle engine writes nothing");
+    kit.client.claim(worker()).await.unwrap();
+    linger(CHANGED_MS).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state, State::Active);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_49_one_that_only_claims_is_entered_again_after_its_record_is_gone() {
+    let kit = open().await;
+    kit.client.claim(worker()).await.unwrap();
+    linger(80_000 + WORKER_KEEP_MS + 20_000).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap_err().code(), "worker_not_found");
+    kit.client.claim(worker()).await.unwrap();
+    linger(100).await;
+    kit.client.claim(worker()).await.unwrap();
+    linger(100).await;
+    let other = WorkerFilter { state: Some("active".into()), ..WorkerFilter::default() };
+    assert_eq!(kit.client.workers(other).await.unwrap().workers.len(), 1);
+    linger(WORKER_TTL_MS).await;
+    assert!(kit.client.worker("mailer-1").await.is_ok(), "it is entered, not only remembered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_49_renewals_count_for_one_that_only_claims() {
+    let kit = open().await;
+    kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    for _ in 0..10 {
+        linger(15_000).await;
+        kit.client.renew(Renewal::of(&work)).await.unwrap();
+    }
+    linger(100).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state, State::Active);
+    let beat = kit.client.heartbeat(Heartbeat::new("mailer-1").nothing()).await.unwrap();
+    assert_eq!(beat.unknown.len(), 1, "SD-52: whoever holds a lease is told of it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_48_registering_after_claiming_keeps_what_was_claimed() {
+    let kit = open_with(4, Default::default()).await;
+    kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    linger(100).await;
+    let mut told = kit.client.notices("mailer-1");
+    linger(100).await;
+    assert_eq!(start(&kit.client, "a").await, 1);
+    kit.client.complete(Completion::of(&work)).await.expect("it is the same process");
+    kit.client.drain(instance(), "deploy", None).await.unwrap();
+    assert!(matches!(told.recv().await, Some(Notice::Drain { .. })), "it was not superseded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_54_one_that_drains_and_was_silent_is_handed_nothing() {
+    let kit = open().await;
+    kit.client.claim(worker()).await.unwrap();
+    kit.submit(Submission::new("mail")).await;
+    kit.client.claim(Claim::new("mailer", "mailer-2").lease_ms(600_000)).await.unwrap();
+    let registration = Registration::new("mailer", "mailer-2", "a").ttl_ms(6_000);
+    kit.client.register(registration).await.unwrap();
+    kit.client.drain(WorkerTarget::Instance("mailer-2".into()), "deploy", None).await.unwrap();
+    linger(10_000).await;
+    kit.submit(Submission::new("mail")).await;
+    assert!(kit.client.claim(Claim::new("mailer", "mailer-2")).await.unwrap().draining);
+}
+
 #[tokio::test(start_paused = true)]
 async fn sd_15_a_claim_of_an_unregistered_process_reads_nothing_more() {
     let calls = async |registered: bool| {
@@ -425,8 +570,11 @@ async fn sd_15_a_claim_of_an_unregistered_process_reads_nothing_more() {
         for _ in 0..20 {
             kit.submit(Submission::new("mail")).await;
         }
+        kit.client.claim(worker().lane("empty")).await.unwrap();
+        kit.client.claim(worker()).await.unwrap();
+        linger(CHANGED_MS).await;
         let before = kit.engine.stats();
-        for _ in 0..20 {
+        for _ in 0..19 {
             let work = kit.claim().await;
             kit.client.complete(Completion::of(&work)).await.unwrap();
         }
@@ -435,7 +583,7 @@ async fn sd_15_a_claim_of_an_unregistered_process_reads_nothing_more() {
     };
     let (alone, beside) = (calls(false).await, calls(true).await);
     assert_eq!(alone, beside);
-    assert_eq!((alone.0, alone.2), (0, 40), "one commit for each claim and each completion, and no read");
+    assert_eq!((alone.0, alone.2), (0, 38), "one commit for each claim and each completion, and no read");
 }
 
 #[tokio::test(start_paused = true)]
@@ -484,6 +632,27 @@ async fn ex_75_explain_counts_registered_workers() {
     assert_eq!(codes().await, ["claimable"]);
     kit.client.drain(WorkerTarget::Instance("t1".into()), "deploy", None).await.unwrap();
     assert_eq!(codes().await, ["no_worker"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_73_explain_answers_for_one_worker() {
+    let kit = open_with(4, Default::default()).await;
+    let id = kit.submit(Submission::new("mail").lane("bulk").needs("gpu")).await;
+    for (instance, lane, token) in [("good", "bulk", "gpu"), ("poor", "bulk", "cpu"), ("off", "other", "gpu")] {
+        let registration = Registration::new("pool", instance, "a").lane(lane).offers(token);
+        kit.client.register(registration).await.unwrap();
+    }
+    let reasons = async |instance: &str| kit.client.explain_for(id, instance).await.unwrap().reasons;
+    assert_eq!(reasons("good").await, [Obstacle::Claimable]);
+    let missing = NoWorker::MissingCapabilities { nearest: "poor".into(), missing: vec!["gpu".into()] };
+    assert_eq!(reasons("poor").await, [Obstacle::NoWorker(missing)]);
+    assert_eq!(reasons("off").await, [Obstacle::NoWorker(NoWorker::NoneOnLane)]);
+    kit.client.drain(WorkerTarget::Instance("good".into()), "deploy", None).await.unwrap();
+    assert_eq!(reasons("good").await, [Obstacle::NoWorker(NoWorker::AllDraining)]);
+    let unknown = kit.client.explain_for(id, "nobody").await;
+    assert_eq!(unknown.unwrap_err().code(), "worker_not_found");
+    kit.client.claim(Claim::new("pool", "claims").lane("bulk").offers("gpu").max(1).wait_ms(0)).await.unwrap();
+    assert!(matches!(reasons("good").await[..], [Obstacle::Running { .. }]), "whoever is asked about");
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,14 +38,7 @@ macro_rules! methods {
             $($part: impl Into<String>,)*
             body: <op::$op as Operation>::Body,
         ) -> Result<<op::$op as Operation>::Reply, Error> {
-            let args = Args {
-                path: [$($part.into()),*],
-                query: Default::default(),
-                body,
-                idempotency_key: None,
-                if_match: None,
-            };
-            self.call::<op::$op>(args).await
+            self.call::<op::$op>(Args::new([$($part.into()),*], Default::default(), body)).await
         }
     };
 }
@@ -76,11 +69,11 @@ methods! {
     /// The bytes of the result of an attempt.
     get_attempt_result(execution, index) nothing GetAttemptResult;
     /// What happened to it, in order.
-    get_history(execution) nothing GetHistory;
+    get_history(execution) query GetHistory;
     /// One page of the executions it spawned.
     list_children(execution) query ListChildren;
-    /// Why it is not running.
-    explain_execution(execution) nothing ExplainExecution;
+    /// Why it is not running, or why a worker that the query names does not get it.
+    explain_execution(execution) query ExplainExecution;
     /// One page of its recorded steps, in order.
     list_steps(execution) query ListSteps;
     /// One of its recorded steps.
@@ -106,7 +99,7 @@ methods! {
     /// Ends it as failed.
     force_fail(execution) body ForceFail;
     /// Removes an ended execution.
-    purge_execution(execution) nothing PurgeExecution;
+    purge_execution(execution) query PurgeExecution;
     /// Begins a job that does something to every execution of a filter.
     start_bulk() body StartBulk;
     /// How far such a job is.
@@ -177,12 +170,16 @@ methods! {
     get_version() nothing GetVersion;
     /// Durability and limits.
     get_capabilities() nothing GetCapabilities;
-    /// Namespaces that hold executions.
-    list_namespaces() nothing ListNamespaces;
+    /// One page of namespaces, with exact counts of their executions.
+    list_namespaces() query ListNamespaces;
     /// Rates, depths and latencies of a namespace.
     get_stats() nothing GetStats;
+    /// What is set on the node that answers, and where that came from; secrets are not shown.
+    get_config() nothing GetConfig;
     /// The nodes of this deployment.
     list_nodes() nothing ListNodes;
+    /// Lets a node drain and stop, named by its id or its name.
+    drain_node(node) body DrainNode;
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::transport::{Notices, Origin, Transport};
 use crate::world::World;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tower::{Layer, Service, ServiceExt};
 use weft_api::{Args, Call, Operation, Reply};
 
@@ -93,6 +94,12 @@ impl Client {
         self.wrapped()
     }
 
+    /// The same client without repeats. A call has the time it had, but no more than this.
+    pub(crate) fn once(&self, most: Duration) -> Self {
+        let timeout = self.retry.timeout.min(most);
+        self.clone().retry(Retry::default().times(0).timeout(timeout))
+    }
+
     /// Adds a layer around all others. It sees every call once, with its repeats inside.
     pub fn layer<L>(mut self, layer: L) -> Self
     where
@@ -115,9 +122,9 @@ impl Client {
         &self.retry.world
     }
 
-    /// Notices for a worker process, if what carries out the calls has any.
-    pub(crate) async fn notices(&self, instance: &str) -> Result<Option<Notices>, Error> {
-        self.origin.notices(instance).await
+    /// Notices for a worker process after the one that was heard last, if what carries out the calls has any.
+    pub(crate) async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Option<Notices>, Error> {
+        self.origin.notices(instance, last).await
     }
 
     /// The address of the server, if there is one.
@@ -141,17 +148,24 @@ impl Client {
 
     /// Makes one call, whatever it is.
     pub async fn dispatch(&self, mut call: Call) -> Result<Reply, Error> {
-        keyed::mint(&mut call, self.world());
-        self.transport.clone().oneshot(call).await
+        let minted = keyed::mint(&mut call, self.world());
+        let mut reply = self.transport.clone().oneshot(call).await?;
+        minted.own(&mut reply);
+        Ok(reply)
     }
 }
 
-/// Waits before something that failed `failures` times in a row is tried again: up to 50 ms, doubling, up to 5 s.
-pub(crate) async fn pause(failures: u32, world: &World) {
+/// Waits before something that failed `failures` times in a row is tried again.
+pub(crate) async fn pause(failures: u32, error: &Error, world: &World) {
+    tokio::time::sleep(back_off(failures, error.retry_after_ms(), world)).await;
+}
+
+/// How long: up to 50 ms, doubling, up to 5 s, and never less than the server said.
+pub(crate) fn back_off(failures: u32, at_least_ms: Option<u64>, world: &World) -> Duration {
     let bound = 50_u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(5_000);
     // Half of it is certain, so that many who fail together neither hammer nor meet again.
     let ms = bound / 2 + world.up_to(bound / 2);
-    tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+    Duration::from_millis(ms.max(at_least_ms.unwrap_or(0)))
 }
 
 impl fmt::Debug for Client {

@@ -8,8 +8,8 @@ use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::time::Duration;
 use weft_api::execution::{
-    Attempt, Cancel, CancelMode, Cancelled, Ended, Execution, Explanation, GetQuery, History, Outcome, Replay,
-    Replayed, StepsOnReplay, Submitted,
+    Attempt, AttemptsQuery, Cancel, CancelMode, Cancelled, Ended, Execution, ExplainQuery, Explanation, GetQuery,
+    History, Outcome, Replay, Replayed, StepsOnReplay, Submitted,
 };
 use weft_api::page::PageQuery;
 use weft_api::{Args, Operation, op};
@@ -33,8 +33,9 @@ pub enum NoResult {
     Failed { category: String, message: String, detail: Option<Payload>, reason: String },
     #[error("was cancelled: {reason}")]
     Cancelled { reason: String },
-    #[error("expired: its deadline has passed")]
-    Expired,
+    /// Its time was over: `deadline`, or `attempt_timeout` if its last attempt took too long.
+    #[error("expired: {reason}")]
+    Expired { reason: String },
     #[error("was skipped: {reason}")]
     Skipped { reason: String },
     /// It was not possible to ask, or the result is not what was expected.
@@ -100,7 +101,7 @@ impl Run {
                 Ok(_) => failures = 0,
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    pause(failures, self.client.world()).await;
+                    pause(failures, &error, self.client.world()).await;
                 }
                 Err(error) => return Err(error),
             }
@@ -124,7 +125,7 @@ impl Run {
             Outcome::Success => Ok(execution.result),
             Outcome::Failed => Err(failed(execution.failure, ended)),
             Outcome::Cancelled => Err(NoResult::Cancelled { reason: ended.reason }),
-            Outcome::Expired => Err(NoResult::Expired),
+            Outcome::Expired => Err(NoResult::Expired { reason: ended.reason }),
             Outcome::Skipped => Err(NoResult::Skipped { reason: ended.reason }),
         }
     }
@@ -146,16 +147,33 @@ impl Run {
         self.ask::<op::ExplainExecution>().await
     }
 
-    pub async fn history(&self) -> Result<History, Error> {
-        self.ask::<op::GetHistory>().await
+    /// Why this worker does not get it.
+    pub async fn explain_for(&self, instance: impl Into<String>) -> Result<Explanation, Error> {
+        let query = ExplainQuery { instance: Some(instance.into()) };
+        let args = Args { path: [self.id.clone()], query, ..Args::default() };
+        self.client.call::<op::ExplainExecution>(args).await
     }
 
-    /// All of its attempts, in order.
+    pub async fn history(&self) -> Result<History, Error> {
+        let mut whole = History { items: Vec::new(), dropped: 0, next_cursor: None };
+        loop {
+            let query = PageQuery { limit: Some(1_000), cursor: whole.next_cursor.take() };
+            let page = self.client.call::<op::GetHistory>(Args { query, ..self.args() }).await?;
+            whole.items.extend(page.items);
+            whole.dropped += page.dropped;
+            whole.next_cursor = page.next_cursor;
+            if whole.next_cursor.is_none() {
+                return Ok(whole);
+            }
+        }
+    }
+
+    /// All of its attempts, in order, without their payloads.
     pub async fn attempts(&self) -> Result<Vec<Attempt>, Error> {
         let mut all = Vec::new();
         let mut cursor = None;
         loop {
-            let query = PageQuery { limit: Some(1_000), cursor };
+            let query = AttemptsQuery { limit: Some(1_000), cursor, include: None };
             let page = self.client.call::<op::ListAttempts>(Args { query, ..self.args() }).await?;
             all.extend(page.items);
             cursor = page.next_cursor;

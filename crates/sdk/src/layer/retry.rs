@@ -6,7 +6,7 @@ use crate::transport::Answering;
 use crate::world::World;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service, ServiceExt};
 use weft_api::{Call, Reply};
 
@@ -40,7 +40,8 @@ impl Retry {
         self
     }
 
-    /// The time of a whole call with its repeats, beside what it asks the server to wait; 30 seconds unless set.
+    /// The time of a whole call with its repeats, beside what it asks the server to wait; 30 seconds unless set. One try
+    /// takes half of it at most, if there are repeats.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -84,15 +85,17 @@ where
     fn call(&mut self, call: Call) -> Answering {
         let (retry, inner) = (self.retry.clone(), self.inner.clone());
         Box::pin(async move {
-            let time = retry.timeout + wait_of(&call);
-            let until = Instant::now() + time;
+            let wait = wait_of(&call);
+            let until = Instant::now() + retry.timeout + wait;
+            // A connection that hangs takes half of the time at most, so that there is some for another.
+            let one = wait + if retry.times == 0 { retry.timeout } else { retry.timeout / 2 };
             let mut repeats = 0;
             loop {
-                let answer = timeout_at(until, inner.clone().oneshot(call.clone())).await;
-                let error = match answer {
+                let time = one.min(until.saturating_duration_since(Instant::now()));
+                let error = match timeout(time, inner.clone().oneshot(call.clone())).await {
                     Ok(Ok(reply)) => return Ok(reply),
                     Ok(Err(error)) => error,
-                    Err(_) => return Err(Error::no_answer(format!("there was no answer within {time:?}"))),
+                    Err(_) => Error::no_answer(format!("there was no answer within {time:?}")),
                 };
                 let pause = retry.pause(repeats, &error);
                 if !error.is_retryable() || repeats >= retry.times || Instant::now() + pause >= until {
@@ -152,6 +155,24 @@ mod tests {
         let hasty = Retry::default().timeout(Duration::from_secs(10));
         let (sent, took) = tries(hasty, || Problem::new(Code::RateLimited, "slow").retry_after(7_000).into()).await;
         assert_eq!((sent, took), (2, Duration::from_secs(7)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_3_a_try_that_hangs_leaves_time_for_another() {
+        let hangs = Arc::new(AtomicU32::new(1));
+        let service = tower::service_fn(move |_: Call| {
+            let is_hung = hangs.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+            async move {
+                if is_hung {
+                    std::future::pending::<()>().await;
+                }
+                Err::<Reply, Error>(Problem::new(Code::StaleLease, "an answer").into())
+            }
+        });
+        let began = Instant::now();
+        let error = Retry::default().layer(service).oneshot(version()).await.unwrap_err();
+        assert_eq!(error.code(), Some(Code::StaleLease), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(16), "{:?}", began.elapsed());
     }
 
     #[tokio::test(start_paused = true)]

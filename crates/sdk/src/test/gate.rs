@@ -82,11 +82,14 @@ enum Passing {
     Crash,
 }
 
-/// True if the call changed something about an execution.
+/// True if the call changed something that a worker relies on. Heartbeats are none of it: they go on for ever, and a crash
+/// after one is a crash between two others.
 fn matters(reply: &Reply) -> bool {
     match reply {
         Reply::Claim(claimed) => !claimed.executions.is_empty(),
-        Reply::Settle(_)
+        Reply::RegisterWorker(_)
+        | Reply::Renew(_)
+        | Reply::Settle(_)
         | Reply::Complete(_)
         | Reply::Fail(_)
         | Reply::Delay(_)
@@ -96,7 +99,9 @@ fn matters(reply: &Reply) -> bool {
         | Reply::TagHeld(_)
         | Reply::RecordSteps(_)
         | Reply::SpawnChildren(_)
-        | Reply::SubmitExecution(_) => true,
+        | Reply::SubmitExecution(_)
+        | Reply::SubmitExecutions(_)
+        | Reply::CancelExecution(_) => true,
         _ => false,
     }
 }

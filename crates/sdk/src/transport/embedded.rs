@@ -1,6 +1,6 @@
 //! Calls to an engine in this process.
 
-use super::Answering;
+use super::{Answering, traceparent};
 use crate::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,8 +27,8 @@ impl Embedded {
         Self { dispatch, namespace, principal, caller }
     }
 
-    pub fn notices(&self, instance: &str) -> Result<weft_dispatch::Notices, Error> {
-        Ok(self.dispatch.notices(&self.caller, instance)?)
+    pub fn notices(&self, instance: &str, last: Option<u64>) -> Result<weft_dispatch::Notices, Error> {
+        Ok(self.dispatch.notices(&self.caller, instance, last)?)
     }
 
     pub fn in_namespace(self, namespace: String) -> Self {
@@ -51,8 +51,9 @@ impl Service<Call> for Embedded {
 
     fn call(&mut self, call: Call) -> Answering {
         let (dispatch, caller) = (self.dispatch.clone(), self.caller.clone());
+        let around = Around { trace: traceparent() };
         Box::pin(async move {
-            let answer = dispatch.call(&caller, call, &Around::default()).await?;
+            let answer = dispatch.call(&caller, call, &around).await?;
             Ok(answer.reply)
         })
     }

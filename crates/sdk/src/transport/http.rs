@@ -1,10 +1,10 @@
 //! Calls to a server over HTTP. Connections are kept and shared; a reply that is no reply of Weft is told as such.
 
-use super::Answering;
 use super::connect::Connector;
+use super::{Answering, traceparent};
 use crate::Error;
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue, IF_MATCH, RETRY_AFTER};
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -17,6 +17,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 use weft_api::operation::Carried;
+use weft_api::trace::TRACEPARENT;
 use weft_api::{Call, Operation, Problem, Reply};
 use weft_tls::Trust;
 
@@ -103,16 +104,23 @@ impl Http {
         if let Some(namespace) = &self.namespace {
             request.headers_mut().insert("weft-namespace", header_value("namespace", namespace)?);
         }
+        // A context that no header can carry is not one that anybody could continue.
+        if let Some(context) = traceparent().and_then(|context| HeaderValue::try_from(context).ok()) {
+            request.headers_mut().insert(TRACEPARENT, context);
+        }
         Ok(request)
     }
 
-    /// The stream of notices for an instance.
-    pub async fn notices(&self, instance: &str) -> Result<Incoming, Error> {
+    /// The stream of notices for an instance, after the number that was heard last.
+    pub async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Incoming, Error> {
         let spec = weft_api::op::GetWorker::SPEC;
         let target = format!("{}{}/notices", self.shared.base, spec.path_of(&[instance.to_string()]));
         let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
         let mut request = self.request(uri, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = last {
+            request.headers_mut().insert("last-event-id", HeaderValue::from(last));
+        }
         let response = self.shared.client.request(request).await.map_err(|error| self.failed(error))?;
         let (head, body) = response.into_parts();
         if head.status.is_success() {
@@ -150,7 +158,7 @@ impl Http {
         }
         let retryable = matches!(status.as_u16(), 408 | 429 | 502 | 503 | 504);
         let message = format!("`{}` answered {status}, and not as Weft does; is it a Weft server?", self.shared.base);
-        Error::Transport { retryable, message, source: None }
+        Error::Transport { retryable, message, retry_after_ms: retry_after_ms(headers), source: None }
     }
 
     /// The error of the connector says it best, if it is one.
@@ -206,9 +214,33 @@ fn header_value(what: &str, value: &str) -> Result<HeaderValue, Error> {
     HeaderValue::from_str(value).map_err(|_| Error::Config(format!("`{what}` has letters that HTTP cannot carry")))
 }
 
+/// The time that a reply names, in seconds or as a date. A date counts from that of the reply, so that no clock here
+/// matters.
 fn retry_after_ms(headers: &HeaderMap) -> Option<u64> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+    let named = text(RETRY_AFTER)?;
+    let seconds = match named.parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => seconds_of_date(named)?.saturating_sub(text(DATE).and_then(seconds_of_date)?),
+    };
     Some(seconds.saturating_mul(1_000))
+}
+
+/// A date as HTTP writes it, such as `Sun, 06 Nov 1994 08:49:37 GMT`, in seconds since 1970.
+fn seconds_of_date(date: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let (_, date) = date.split_once(", ")?;
+    let [day, month, year, time, "GMT"] = date.split(' ').collect::<Vec<_>>()[..] else { return None };
+    let [hour, minute, second] = time.split(':').collect::<Vec<_>>()[..] else { return None };
+    let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number < 10_000);
+    let month = 1 + MONTHS.iter().position(|name| *name == month)? as u64;
+    let year = number(year).filter(|year| *year >= 1970)?;
+    // Years that begin in March have their odd day at the end.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + number(day)?;
+    const DAYS_TO_1970: u64 = 719_469;
+    let days = days.checked_sub(DAYS_TO_1970)?;
+    Some(((days * 24 + number(hour)?) * 60 + number(minute)?) * 60 + number(second)?)
 }
 
 #[cfg(test)]
@@ -227,5 +259,28 @@ mod tests {
             assert!(told.contains(why) && told.contains("http://127.0.0.1:7700"), "{url}: {told}");
         }
         assert_eq!(base_of("https://host:1/weft/").unwrap(), "https://host:1/weft");
+    }
+
+    #[test]
+    fn sdk_3_the_time_that_a_proxy_names_is_kept_in_seconds_and_as_a_date() {
+        assert_eq!(seconds_of_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        assert_eq!(seconds_of_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(seconds_of_date("Thu, 29 Feb 2024 23:59:59 GMT"), Some(1_709_251_199));
+        for none in ["", "soon", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 1 Jan 1"] {
+            assert_eq!(seconds_of_date(none), None, "{none}");
+        }
+        let http = Http::new("http://host", None, None).unwrap();
+        let told = |headers: &[(http::HeaderName, &'static str)]| {
+            let pairs = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+            let error = http.refused(StatusCode::SERVICE_UNAVAILABLE, &pairs.collect(), b"<html>");
+            assert!(error.is_retryable(), "{error}");
+            error.retry_after_ms()
+        };
+        assert_eq!(told(&[(RETRY_AFTER, "7")]), Some(7_000));
+        let later = (RETRY_AFTER, "Tue, 17 Nov 2026 04:00:30 GMT");
+        assert_eq!(told(&[later.clone(), (DATE, "Tue, 17 Nov 2026 04:00:00 GMT")]), Some(30_000));
+        assert_eq!(told(&[later.clone(), (DATE, "Tue, 17 Nov 2026 05:00:00 GMT")]), Some(0), "it has passed");
+        assert_eq!(told(&[later]), None, "without a date there is nothing to count from");
+        assert_eq!(told(&[]), None);
     }
 }

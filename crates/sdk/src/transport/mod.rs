@@ -9,7 +9,7 @@ mod notices;
 #[cfg(feature = "embedded")]
 pub use embedded::Embedded;
 pub use http::Http;
-pub use notices::Notices;
+pub use notices::{Notices, Tiding};
 
 use crate::Error;
 use std::future::Future;
@@ -21,6 +21,24 @@ use weft_api::{Call, Reply};
 pub type Transport = BoxCloneSyncService<Call, Reply, Error>;
 
 pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Reply, Error>> + Send>>;
+
+tokio::task_local! {
+    /// The trace of the execution whose handler runs.
+    static TRACE: String;
+}
+
+/// Runs something whose calls belong to this trace.
+pub(crate) async fn traced<F: Future>(trace: Option<String>, run: F) -> F::Output {
+    match trace {
+        Some(trace) => TRACE.scope(trace, run).await,
+        None => run.await,
+    }
+}
+
+/// The trace that a call of this task belongs to: that of what goes on now where traces are made, else as it was given.
+fn traceparent() -> Option<String> {
+    weft_api::trace::current().or_else(|| TRACE.try_with(Clone::clone).ok())
+}
 
 /// What carries out the calls of a client.
 #[derive(Clone)]

@@ -4,8 +4,18 @@ use super::Origin;
 use crate::Error;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use weft_api::work::Notice;
+
+/// What a stream of notices brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tiding {
+    Notice(Notice),
+    /// Some were dropped on the way
+    Missed,
+}
 
 /// A notice has a few hundred bytes; a stream of something else is given up.
 const EVENT_MAX: usize = 64 << 10;
@@ -18,49 +28,59 @@ pub enum Notices {
 
 impl Notices {
     /// The next one; none if the stream has ended. Nothing is lost if it is dropped while it waits.
-    pub async fn next(&mut self) -> Option<Notice> {
+    pub async fn next(&mut self) -> Option<Tiding> {
         match self {
             Notices::Http(events) => events.next().await,
             #[cfg(feature = "embedded")]
-            Notices::Embedded(notices) => notices.next().await,
+            Notices::Embedded(notices) => Some(match notices.next().await? {
+                weft_dispatch::Tiding::Notice(notice) => Tiding::Notice(notice),
+                weft_dispatch::Tiding::Missed => Tiding::Missed,
+            }),
         }
     }
 }
 
 impl Origin {
-    /// The notices of an instance; none if what carries out the calls has no such thing.
-    pub async fn notices(&self, instance: &str) -> Result<Option<Notices>, Error> {
+    /// The notices of an instance, after the number that was heard last; none if what carries out the calls has no such
+    /// thing.
+    pub async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Option<Notices>, Error> {
         match self {
-            Origin::Http(http) => Ok(Some(Notices::Http(Box::new(Events::of(http.notices(instance).await?))))),
+            Origin::Http(http) => Ok(Some(Notices::Http(Box::new(Events::of(http.notices(instance, last).await?))))),
             #[cfg(feature = "embedded")]
-            Origin::Embedded(embedded) => Ok(Some(Notices::Embedded(embedded.notices(instance)?))),
+            Origin::Embedded(embedded) => Ok(Some(Notices::Embedded(embedded.notices(instance, last)?))),
             Origin::Other(_) => Ok(None),
         }
     }
 }
 
+/// A server says something every 15 seconds; after three times that a connection is dead that looks open.
+const IDLE: Duration = Duration::from_secs(45);
+
 /// Server-sent events out of the body of a reply.
-pub struct Events {
-    body: Incoming,
+pub struct Events<B = Incoming> {
+    body: B,
     buffer: BytesMut,
+    heard_at: Instant,
 }
 
-impl Events {
-    fn of(body: Incoming) -> Self {
-        Self { body, buffer: BytesMut::new() }
+impl<B: Body<Data = Bytes> + Unpin> Events<B> {
+    fn of(body: B) -> Self {
+        Self { body, buffer: BytesMut::new(), heard_at: Instant::now() }
     }
 
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<Tiding> {
         loop {
             while let Some(event) = split(&mut self.buffer) {
-                if let Some(notice) = read(&event) {
-                    return Some(notice);
+                if let Some(tiding) = read(&event) {
+                    return Some(tiding);
                 }
             }
             if self.buffer.len() > EVENT_MAX {
                 return None;
             }
-            if let Ok(data) = self.body.frame().await?.ok()?.into_data() {
+            let frame = timeout_at(self.heard_at + IDLE, self.body.frame()).await.ok()?;
+            self.heard_at = Instant::now();
+            if let Ok(data) = frame?.ok()?.into_data() {
                 self.buffer.extend_from_slice(&data);
             }
         }
@@ -73,30 +93,61 @@ fn split(buffer: &mut BytesMut) -> Option<Bytes> {
     Some(buffer.split_to(end + 2).freeze())
 }
 
-/// The notice of an event, if it is one that this client knows.
-fn read(event: &[u8]) -> Option<Notice> {
+/// What an event says, if it is one that this client knows.
+fn read(event: &[u8]) -> Option<Tiding> {
     let text = std::str::from_utf8(event).ok()?;
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-    (field("event")? == "notice").then(|| serde_json::from_str(field("data")?).ok())?
+    match field("event")? {
+        "notice" => serde_json::from_str(field("data")?).ok().map(Tiding::Notice),
+        "missed" => Some(Tiding::Missed),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use weft_api::work::NoticeKind;
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_34_a_stream_that_has_fallen_silent_is_given_up() {
+        // A comment every 15 seconds for a while, and then nothing, not even an end.
+        let frames = futures_util::stream::unfold(0, |no| async move {
+            match no {
+                0..8 => tokio::time::sleep(Duration::from_secs(15)).await,
+                _ => std::future::pending().await,
+            }
+            Some((Ok::<_, std::convert::Infallible>(Frame::data(Bytes::from_static(b":\n\n"))), no + 1))
+        });
+        let began = Instant::now();
+        let mut events = Events::of(StreamBody::new(Box::pin(frames)));
+        // The loop of a worker drops the wait whenever something else happens.
+        loop {
+            tokio::select! {
+                heard = events.next() => break assert_eq!(heard, None),
+                () = tokio::time::sleep(Duration::from_secs(4)) => {}
+            }
+        }
+        assert_eq!(began.elapsed(), Duration::from_secs(8 * 15 + 45));
+    }
 
     #[test]
     fn sdk_34_notices_are_found_in_a_stream_that_comes_in_pieces() {
-        let mut buffer = BytesMut::from("retry: 2000\n\n:\n\nevent: notice\ndata: {\"kind\":\"node_stopping\"}\n");
+        let mut buffer =
+            BytesMut::from("retry: 2000\n\n:\n\nevent: notice\nid: 7\ndata: {\"no\":7,\"kind\":\"node_stopping\"}\n");
         let mut found = Vec::new();
         while let Some(event) = split(&mut buffer) {
             found.extend(read(&event));
         }
         assert_eq!(found, []);
-        buffer.extend_from_slice(b"\nevent: notice\ndata: {\"kind\":\"of the future\"}\n\nevent: bye\ndata: {}\n\n");
+        buffer.extend_from_slice(b"\nevent: notice\ndata: {\"no\":8,\"kind\":\"of the future\"}\n\nevent: missed\ndata: {\"missed\":true}\n\nevent: bye\ndata: {}\n\n");
         while let Some(event) = split(&mut buffer) {
             found.extend(read(&event));
         }
-        assert_eq!(found, [Notice::NodeStopping]);
+        let notice = Notice { no: 7, what: NoticeKind::NodeStopping };
+        assert_eq!(found, [Tiding::Notice(notice), Tiding::Missed]);
         assert!(buffer.is_empty());
     }
 }

@@ -67,29 +67,63 @@ impl Ctx {
         timeout: Option<Duration>,
     ) -> Result<Children, Failure> {
         let (name, found) = self.remembered("weft.wait_children").await?;
+        let asked: BTreeSet<String> = children.iter().map(|child| child.id.clone()).collect();
+        let is_first = self.journal().waits_first_for(&asked);
         if let Some(found) = found {
-            return Ok(Children(read(&found, &name)?));
+            let recorded: ChildrenOutcome = read(&found, &name)?;
+            // Only the verdict was recorded if the results were too large.
+            return match recorded.children.is_empty() {
+                true => self.outcomes(children, recorded.verdict).await.map(Children),
+                false => Ok(Children(recorded)),
+            };
         }
-        let asked: BTreeSet<&str> = children.iter().map(Child::id).collect();
-        let decided = match &self.claimed().children {
-            Some(ended)
-                if ended.children.iter().map(|child| child.execution.as_str()).collect::<BTreeSet<_>>() == asked =>
-            {
-                ended.clone()
-            }
-            _ => {
+        let decided = match self.handed_over(&name, &asked, is_first).await? {
+            Some(ended) => ended,
+            None => {
+                if !is_first {
+                    let begun = begun(&name, self.claimed().lease.epoch);
+                    self.record(&begun, payload::json(&())?).await?;
+                }
                 let verdict = self.wait_decided(children, rule, timeout).await?;
                 self.outcomes(children, verdict).await?
             }
         };
-        // Outcomes that are too large to be a step are asked for again by a later attempt, which does no harm.
-        if let Ok(value) = payload::json(&decided) {
-            match self.record(&name, value).await {
+        self.record_wait(&name, &decided).await?;
+        Ok(Children(decided))
+    }
+
+    /// What the claim says about the children, if that is the answer to this very wait. The server hands over the outcome
+    /// of the last wait with every claim that goes on after a pause, be it the pause of a later sleep. For the first wait
+    /// for these children it can be no other's; a further one must have begun under the lease before this.
+    async fn handed_over(
+        &self,
+        name: &str,
+        asked: &BTreeSet<String>,
+        is_first: bool,
+    ) -> Result<Option<ChildrenOutcome>, Failure> {
+        let claimed = self.claimed();
+        let Some(ended) = &claimed.children else { return Ok(None) };
+        let is_asked =
+            ended.children.len() == asked.len() && ended.children.iter().all(|child| asked.contains(&child.execution));
+        if !is_asked {
+            return Ok(None);
+        }
+        let began = begun(name, claimed.lease.epoch.saturating_sub(1));
+        let is_own = is_first || self.recorded(&began).await?.is_some();
+        Ok(is_own.then(|| ended.clone()))
+    }
+
+    /// Records how a wait ended; without results, which can be read again, if they are too large.
+    async fn record_wait(&self, name: &str, decided: &ChildrenOutcome) -> Result<(), Failure> {
+        let verdict = ChildrenOutcome { verdict: decided.verdict.clone(), children: Vec::new() };
+        for value in [decided, &verdict] {
+            match self.record(name, payload::json(value)?).await {
                 Err(failure) if self.cancellation().is_some() => return Err(failure),
-                _ => {}
+                Ok(_) => break,
+                Err(_) => {}
             }
         }
-        Ok(Children(decided))
+        Ok(())
     }
 
     /// The verdict if there is one; otherwise the execution is handed back.
@@ -100,6 +134,7 @@ impl Ctx {
         timeout: Option<Duration>,
     ) -> Result<String, Failure> {
         let claimed = self.claimed();
+        let checkpoint = self.riders().checkpoint.clone();
         let body = WaitChildrenItem {
             execution: claimed.execution.clone(),
             lease: Some(claimed.lease.id.clone()),
@@ -107,7 +142,8 @@ impl Ctx {
             children: Some(children.iter().map(|child| child.id.clone()).collect()),
             rule: Some(rule),
             timeout_ms: timeout.map(ms),
-            checkpoint: self.riders().checkpoint.take(),
+            // It is saved only if the wait is not decided, so that it stays among what the next renewal brings.
+            checkpoint,
             request_id: None,
         };
         match self.fenced::<op::WaitChildren>(Args { body, ..Args::default() }).await? {
@@ -178,13 +214,25 @@ impl NewChild<'_> {
             epoch: Some(claimed.lease.epoch),
             items: vec![self.submit],
         };
-        let reply = self.ctx.fenced::<op::SpawnChildren>(Args { body, ..Args::default() }).await?;
-        match reply.results.into_iter().next().map(weft_api::Item::into_result) {
-            Some(Ok(submitted)) => Ok(Child { id: submitted.id }),
-            Some(Err(problem)) => Err(self.ctx.refused(problem.into())),
-            None => Err(Failure::retry("the server did not answer for the child")),
+        let mut failures = 0;
+        loop {
+            let args = Args { body: body.clone(), ..Args::default() };
+            let reply = self.ctx.fenced::<op::SpawnChildren>(args).await?;
+            let error = match reply.results.into_iter().next().map(weft_api::Item::into_result) {
+                Some(Ok(submitted)) => return Ok(Child { id: submitted.id }),
+                Some(Err(problem)) => Error::from(problem),
+                None => return Err(Failure::retry("the server did not answer for the child")),
+            };
+            if !self.ctx.tries_again(&error, &mut failures).await {
+                return Err(self.ctx.refused(error));
+            }
         }
     }
+}
+
+/// The step that says under which lease a wait began.
+fn begun(wait: &str, epoch: u64) -> String {
+    format!("{wait}/{epoch}")
 }
 
 /// How children ended.

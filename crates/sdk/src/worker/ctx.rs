@@ -185,8 +185,7 @@ impl Ctx {
     /// How a handler ends that was told to stop.
     pub(crate) fn interrupted(told: &Cancellation) -> Failure {
         match told.cause {
-            Cause::Cancel => Failure::cancelled(told.reason.clone()),
-            Cause::Shutdown => Failure::delay(Duration::ZERO),
+            Cause::Cancel | Cause::Shutdown => Failure::told(told.reason.clone()),
             Cause::LeaseLost | Cause::Timeout => Failure::lost(told.reason.clone()),
         }
     }
@@ -204,13 +203,20 @@ impl Ctx {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            if error.is_retryable() && !self.lease_left().is_zero() {
-                failures += 1;
-                pause(failures, self.client().world()).await;
-                continue;
+            if !self.tries_again(&error, &mut failures).await {
+                return Err(self.refused(error));
             }
-            return Err(self.refused(error));
         }
+    }
+
+    /// Waits before a fenced call is made again; false if that would not help or the lease is over.
+    pub(crate) async fn tries_again(&self, error: &Error, failures: &mut u32) -> bool {
+        if !error.is_retryable() || self.lease_left().is_zero() {
+            return false;
+        }
+        *failures += 1;
+        pause(*failures, error, self.client().world()).await;
+        true
     }
 
     /// A refusal that concerns the lease stops the handler; any other is the handler's to answer.
@@ -222,7 +228,7 @@ impl Ctx {
         }
         if error.code() == Some(Code::CancelRequested) {
             self.token().raise(Cause::Cancel, "a cancel was requested", None);
-            return Failure::cancelled("a cancel was requested");
+            return Failure::told("a cancel was requested");
         }
         Failure::from(error)
     }

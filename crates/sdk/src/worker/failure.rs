@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Delay(Duration),
     /// The lease has ended with the call that made the pause
     Pause,
+    /// A call of the context ended because the handler was told to stop
+    Told,
     /// The lease is not ours any more, so that nothing can be sent
     Lost,
 }
@@ -64,6 +66,10 @@ impl Failure {
 
     pub(crate) fn pause() -> Self {
         Self::new(Kind::Pause, "the execution pauses")
+    }
+
+    pub(crate) fn told(why: impl Into<String>) -> Self {
+        Self::new(Kind::Told, why)
     }
 
     pub(crate) fn lost(why: impl Into<String>) -> Self {

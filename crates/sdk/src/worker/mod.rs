@@ -5,6 +5,7 @@ mod ctx;
 mod extract;
 mod failure;
 mod handler;
+mod limits;
 mod outcome;
 mod raw;
 mod report;

@@ -1,6 +1,7 @@
 //! What a handler ends with, and what becomes of it.
 
 use super::failure::{Failure, Kind};
+use super::limits;
 use crate::client::ms;
 use crate::payload::{self, Codec};
 use bytes::Bytes;
@@ -35,20 +36,57 @@ impl Outcome {
             }
             Outcome::Failed(failure) => failure,
         };
-        let Failure { kind, category, message, detail } = failure;
-        let fail = |retry| {
-            let category = category.or_else(|| Some("application".to_string()));
-            let (message, retry) = (Some(message.clone()), Some(retry));
-            Settle { verb: SettleVerb::Fail, category, message, detail, retry, ..Settle::default() }
-        };
-        Some(match kind {
-            Kind::Retry => fail(RetryWish::Policy),
-            Kind::After(after) => fail(RetryWish::AfterMs(ms(after))),
-            Kind::Never => fail(RetryWish::Never),
-            Kind::Cancelled => cancel(&message),
-            Kind::Delay(delay) => Settle { verb: SettleVerb::Delay, delay_ms: Some(ms(delay)), ..Settle::default() },
+        Some(match failure.kind {
+            Kind::Retry => fail(failure, RetryWish::Policy),
+            Kind::After(after) => fail(failure, RetryWish::AfterMs(ms(after))),
+            Kind::Never => fail(failure, RetryWish::Never),
+            Kind::Cancelled => cancel(&failure.message),
+            Kind::Delay(delay) => {
+                if delay > limits::DELAY_MAX {
+                    tracing::warn!(?delay, longest = ?limits::DELAY_MAX, "a delay is too long; the longest is taken");
+                }
+                let delay_ms = Some(ms(delay.min(limits::DELAY_MAX)));
+                Settle { verb: SettleVerb::Delay, delay_ms, ..Settle::default() }
+            }
+            // Told by what is no longer so: the same attempt goes on elsewhere.
+            Kind::Told => hand_back(),
             Kind::Pause | Kind::Lost => return None,
         })
+    }
+}
+
+/// A failure as the server takes it. What had to be changed for that is said in its message.
+fn fail(failure: Failure, retry: RetryWish) -> Settle {
+    let mut notes = Vec::new();
+    let given = failure.category.unwrap_or_else(|| "application".to_string());
+    let category = limits::category(&given);
+    if category != given {
+        notes.push(format!("the category was `{}`", limits::cut(given, limits::CATEGORY_MAX)));
+    }
+    let detail = failure.detail.filter(|detail| {
+        let fits = detail.bytes.len() <= limits::FAILURE_DETAIL_MAX;
+        if !fits {
+            notes.push(format!("a detail of {} bytes was left out", detail.bytes.len()));
+        }
+        fits
+    });
+    let longest = ms(limits::RETRY_AFTER_MAX);
+    let retry = match retry {
+        RetryWish::AfterMs(after) if after > longest => {
+            notes.push(format!("a retry after {}h was asked for, the longest is 24h", after / 3_600_000));
+            RetryWish::AfterMs(longest)
+        }
+        retry => retry,
+    };
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+    let message = limits::cut(failure.message, limits::FAILURE_MESSAGE_MAX - notes.len()) + &notes;
+    Settle {
+        verb: SettleVerb::Fail,
+        category: Some(category),
+        message: Some(message),
+        detail,
+        retry: Some(retry),
+        ..Settle::default()
     }
 }
 
@@ -58,7 +96,8 @@ pub(crate) fn hand_back() -> Settle {
 }
 
 pub(crate) fn cancel(reason: &str) -> Settle {
-    Settle { verb: SettleVerb::Cancel, reason: Some(reason.to_string()), ..Settle::default() }
+    let reason = limits::cut(reason.to_string(), limits::REASON_MAX);
+    Settle { verb: SettleVerb::Cancel, reason: Some(reason), ..Settle::default() }
 }
 
 /// What may be the result of a handler.

@@ -2,10 +2,9 @@
 
 use super::ctx::Ctx;
 use super::failure::Failure;
-use super::report::Noted;
+use super::report::{Noted, told};
 use std::collections::BTreeMap;
 use weft_api::Payload;
-use weft_api::work::NewProgress;
 
 impl Ctx {
     /// The last checkpoint of the execution when it was claimed.
@@ -26,8 +25,7 @@ impl Ctx {
 
     /// How far it is, as far as that is known.
     pub fn report(&self, percent: Option<u8>, message: Option<String>) -> Noted<'_> {
-        let percent = percent.map(|percent| percent.min(100));
-        self.riders().progress = Some(NewProgress { percent, message });
+        self.riders().progress = Some(told(percent, message));
         Noted::of(self)
     }
 

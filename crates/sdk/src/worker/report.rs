@@ -2,6 +2,7 @@
 
 use super::ctx::Ctx;
 use super::failure::Failure;
+use super::limits::{PROGRESS_MESSAGE_MAX, cut};
 use crate::payload;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -16,15 +17,42 @@ pub(crate) struct Riders {
 }
 
 impl Riders {
-    pub fn take(&mut self) -> Riders {
-        std::mem::take(self)
+    pub fn is_empty(&self) -> bool {
+        self.progress.is_none() && self.checkpoint.is_none()
     }
 
-    /// What could not be sent goes with the next one, unless there is something newer.
-    pub fn put_back(&mut self, unsent: Riders) {
-        self.progress = self.progress.take().or(unsent.progress);
-        self.checkpoint = self.checkpoint.take().or(unsent.checkpoint);
+    /// About what they take in a call.
+    pub fn bytes(&self) -> usize {
+        let message = self.progress.as_ref().and_then(|progress| progress.message.as_ref());
+        let checkpoint = self.checkpoint.as_ref();
+        message.map_or(0, String::len) + checkpoint.map_or(0, |checkpoint| checkpoint.bytes.len())
     }
+
+    /// Takes away what was sent and is done with; what is newer stays. Until then nothing is taken away, so that a call
+    /// that fails loses nothing, whoever ends first.
+    pub fn done(&mut self, sent: &Riders) {
+        if self.progress == sent.progress {
+            self.progress = None;
+        }
+        if self.checkpoint == sent.checkpoint {
+            self.checkpoint = None;
+        }
+    }
+
+    /// Takes away what was refused; only that, if the refusal names it.
+    pub fn refused(&mut self, sent: Riders, field: Option<&str>) {
+        self.done(&match field {
+            Some("checkpoint") => Riders { progress: None, ..sent },
+            Some("percent" | "message" | "progress") => Riders { checkpoint: None, ..sent },
+            _ => sent,
+        });
+    }
+}
+
+/// How far something is, with a message that fits.
+pub(super) fn told(percent: Option<u8>, message: Option<String>) -> NewProgress {
+    let percent = percent.map(|percent| percent.min(100));
+    NewProgress { percent, message: message.map(|message| cut(message, PROGRESS_MESSAGE_MAX)) }
 }
 
 /// Something that goes with the next renewal, or at once.
@@ -54,8 +82,7 @@ impl<'a> Noted<'a> {
 impl Ctx {
     /// How far it is, for people.
     pub fn progress(&self, percent: u8, message: impl Into<String>) -> Noted<'_> {
-        let progress = NewProgress { percent: Some(percent.min(100)), message: Some(message.into()) };
-        self.riders().progress = Some(progress);
+        self.riders().progress = Some(told(Some(percent), Some(message.into())));
         Noted { ctx: self, wrong: None }
     }
 
@@ -74,10 +101,11 @@ impl Ctx {
     /// Sends what waits for a renewal.
     pub(crate) async fn flush(&self) -> Result<(), Failure> {
         self.going()?;
-        let Riders { progress, checkpoint } = self.riders().take();
-        if progress.is_none() && checkpoint.is_none() {
+        let sent = self.riders().clone();
+        if sent.is_empty() {
             return Ok(());
         }
+        let Riders { progress, checkpoint } = sent.clone();
         let (percent, message) = progress.map_or((None, None), |progress| (progress.percent, progress.message));
         let claimed = self.claimed();
         let body = ProgressItem {
@@ -89,17 +117,19 @@ impl Ctx {
             checkpoint,
             ..ProgressItem::default()
         };
-        self.fenced::<op::Progress>(Args { body, ..Args::default() }).await.map(drop)
+        self.fenced::<op::Progress>(Args { body, ..Args::default() }).await?;
+        self.riders().done(&sent);
+        Ok(())
     }
 
-    /// Changes tags of the execution, when `send` is awaited.
+    /// Changes tags of the execution, when `now` is awaited.
     pub fn tags(&self) -> Tagging<'_> {
         Tagging { ctx: self, set: BTreeMap::new(), remove: Vec::new() }
     }
 }
 
 /// Changes to tags, all or nothing.
-#[must_use = "tags change when `.send().await` is called"]
+#[must_use = "tags change when `.now().await` is called"]
 pub struct Tagging<'a> {
     ctx: &'a Ctx,
     set: BTreeMap<String, String>,
@@ -117,7 +147,8 @@ impl Tagging<'_> {
         self
     }
 
-    pub async fn send(self) -> Result<(), Failure> {
+    /// Changes them at once; they are durable afterwards.
+    pub async fn now(self) -> Result<(), Failure> {
         let claimed = self.ctx.claimed();
         let body = TagItem {
             execution: claimed.execution.clone(),

@@ -3,6 +3,7 @@
 
 use super::ctx::Ctx;
 use super::failure::Failure;
+use super::limits::DELAY_MAX;
 use super::step::read;
 use crate::client::ms;
 use crate::payload;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 use tokio::time::sleep;
 use weft_api::work::{DelayItem, NewStep};
-use weft_api::{Args, op};
+use weft_api::{Args, Moment, op};
 
 /// What is recorded of a sleep before it begins.
 #[derive(Serialize, Deserialize)]
@@ -26,10 +27,25 @@ enum Slept {
 impl Ctx {
     /// Waits for `time`, over all attempts. Longer ones than half the lease answer a pause: let it out of the handler.
     pub async fn sleep(&self, name: &str, time: Duration) -> Result<(), Failure> {
+        let delay = DelayItem { delay_ms: Some(ms(time.min(DELAY_MAX))), ..DelayItem::default() };
+        self.sleep_or_delay(name, time, delay).await
+    }
+
+    /// Waits until `time`, over all attempts. A longer sleep ends when the server's clock says so, whatever the clock here
+    /// does meanwhile.
+    pub async fn sleep_until(&self, name: &str, time: SystemTime) -> Result<(), Failure> {
+        let now = self.client().world().now_ms();
+        let until = ms(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default());
+        let at = until.min(now.saturating_add(ms(DELAY_MAX)));
+        let delay = DelayItem { until_at: Some(Moment(at)), ..DelayItem::default() };
+        self.sleep_or_delay(name, Duration::from_millis(until.saturating_sub(now)), delay).await
+    }
+
+    async fn sleep_or_delay(&self, name: &str, time: Duration, delay: DelayItem) -> Result<(), Failure> {
         let (name, found) = self.remembered(name).await?;
         let now = self.client().world().now_ms();
         let left = match found {
-            None if time > self.lease() / 2 => return Err(self.sleep_away(name, time).await),
+            None if time > self.lease() / 2 => return Err(self.delay_until(name, ms(time), delay).await),
             None => {
                 let until = Slept::Until(now.saturating_add(ms(time)));
                 self.record(&name, payload::json(&until)?).await?;
@@ -48,14 +64,9 @@ impl Ctx {
         }
     }
 
-    /// Waits until `time`, over all attempts.
-    pub async fn sleep_until(&self, name: &str, time: SystemTime) -> Result<(), Failure> {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_millis(self.client().world().now_ms());
-        self.sleep(name, time.duration_since(now).unwrap_or_default()).await
-    }
-
-    async fn sleep_away(&self, name: String, time: Duration) -> Failure {
-        let value = match payload::json(&Slept::Delayed(ms(time))) {
+    /// Hands the execution back until the time that `delay` has.
+    async fn delay_until(&self, name: String, time_ms: u64, delay: DelayItem) -> Failure {
+        let value = match payload::json(&Slept::Delayed(time_ms)) {
             Ok(value) => value,
             Err(error) => return Failure::from(error),
         };
@@ -64,10 +75,9 @@ impl Ctx {
             execution: claimed.execution.clone(),
             lease: Some(claimed.lease.id.clone()),
             epoch: Some(claimed.lease.epoch),
-            delay_ms: Some(ms(time)),
-            checkpoint: self.riders().checkpoint.take(),
+            checkpoint: self.riders().checkpoint.clone(),
             steps: vec![NewStep { name, value }],
-            ..DelayItem::default()
+            ..delay
         };
         match self.fenced::<op::Delay>(Args { body, ..Args::default() }).await {
             Ok(_) => self.paused(),

@@ -23,7 +23,11 @@ pub(crate) struct Journal {
     more: bool,
     /// How often each name was used.
     used: BTreeMap<String, u32>,
+    /// The names that steps of this run are recorded under.
+    given: BTreeSet<String>,
     running: BTreeSet<String>,
+    /// The children that were waited for.
+    waits: BTreeSet<BTreeSet<String>>,
 }
 
 impl Journal {
@@ -33,7 +37,9 @@ impl Journal {
             last: None,
             more: false,
             used: BTreeMap::new(),
+            given: BTreeSet::new(),
             running: BTreeSet::new(),
+            waits: BTreeSet::new(),
         };
         journal.learn(steps);
         journal
@@ -47,14 +53,25 @@ impl Journal {
         }
     }
 
-    /// The name as it is recorded: the second use of a name in one run is another step.
+    /// The name as it is recorded: the second use of a name in one run is another step. A name that another step has
+    /// already, because somebody chose one with a number, is passed over.
     fn name(&mut self, name: &str) -> String {
         let used = self.used.entry(name.to_string()).or_default();
-        *used += 1;
-        match *used {
-            1 => name.to_string(),
-            again => format!("{name}#{again}"),
+        loop {
+            *used += 1;
+            let candidate = match *used {
+                1 => name.to_string(),
+                again => format!("{name}#{again}"),
+            };
+            if self.given.insert(candidate.clone()) {
+                return candidate;
+            }
         }
+    }
+
+    /// True for the first wait for exactly these children in this run.
+    pub fn waits_first_for(&mut self, children: &BTreeSet<String>) -> bool {
+        self.waits.insert(children.clone())
     }
 }
 
@@ -154,7 +171,15 @@ impl Ctx {
                 if inside || journal.running.insert(name.to_string()) {
                     let recorded_as = journal.name(name);
                     drop(journal);
-                    return Ok(Turn { ctx: self, name, recorded_as, inside });
+                    let turn = Turn { ctx: self, name, recorded_as, inside };
+                    return match turn.recorded_as.len() <= STEP_NAME_MAX {
+                        true => Ok(turn),
+                        false => {
+                            let name = &turn.recorded_as;
+                            let why = format!("the step is recorded as `{name}`, which is over {STEP_NAME_MAX} bytes");
+                            Err(Failure::permanent(why).category("usage"))
+                        }
+                    };
                 }
                 // Registered while the journal is locked, so that the end of the other step is not missed.
                 stepped.as_mut().enable();
@@ -173,7 +198,7 @@ impl Ctx {
         Ok((turn.recorded_as.clone(), found))
     }
 
-    async fn recorded(&self, name: &str) -> Result<Option<Payload>, Failure> {
+    pub(crate) async fn recorded(&self, name: &str) -> Result<Option<Payload>, Failure> {
         loop {
             let after = {
                 let mut journal = self.journal();
@@ -206,8 +231,9 @@ impl Ctx {
             lease: Some(claimed.lease.id.clone()),
             epoch: Some(claimed.lease.epoch),
             steps: vec![NewStep { name: name.to_string(), value }],
+            request_id: None,
         };
-        let args = Args { path: [], query: Default::default(), body, idempotency_key: None, if_match: None };
+        let args = Args::new([], Default::default(), body);
         let reply = self.fenced::<op::RecordSteps>(args).await?;
         Ok(reply.steps.into_iter().next().filter(|step| step.existed).and_then(|step| step.value))
     }

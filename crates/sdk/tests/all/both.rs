@@ -50,7 +50,7 @@ async fn steered(client: Client) {
     assert_eq!((execution.lane.as_str(), execution.tags["customer"].as_str()), ("mail", "acme"));
     client.hold_execution(run.id(), HoldRequest { reason: "look".into(), ..Default::default() }).await.unwrap();
     client.release_execution(run.id(), Default::default()).await.unwrap();
-    client.set_priority(run.id(), Priority { priority: 9, request_id: None }).await.unwrap();
+    client.set_priority(run.id(), Priority { priority: 9, reason: String::new(), request_id: None }).await.unwrap();
     let change = TagChange { set: [("a".to_string(), "b".to_string())].into(), ..Default::default() };
     assert_eq!(client.set_tags(run.id(), change).await.unwrap().tags.len(), 2);
     assert!(!run.explain().await.unwrap().running);

@@ -1,10 +1,20 @@
 //! Children: submitted once, waited for without a lease.
 
+use crate::between::between;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weft_sdk::api::execution::{Outcome, PublicState};
+use weft_sdk::api::page::{Item, Results};
+use weft_sdk::api::work::ChildrenRule;
+use weft_sdk::api::{Call, Code, Problem, Reply};
 use weft_sdk::test::Harness;
 use weft_sdk::worker::Child;
-use weft_sdk::{Ctx, Failure, Json};
+use weft_sdk::{Ctx, Failure, Json, Worker};
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
 
 async fn spawn(ctx: &Ctx, inputs: &[i32]) -> Result<Vec<Child>, Failure> {
     let mut children = Vec::new();
@@ -45,9 +55,43 @@ async fn again(ctx: Ctx) -> Result<Json<(i32, i32)>, Failure> {
     Ok(Json((first.result(&children[0])?, late.result(&children[1])?)))
 }
 
+/// Ends after so many seconds.
+async fn slow(Json(seconds): Json<u64>) -> Result<(), Failure> {
+    tokio::time::sleep(secs(seconds)).await;
+    Ok(())
+}
+
+/// Waits for one of two and then for both, with a sleep between of so many seconds.
+async fn stricter(ctx: Ctx, Json(pause): Json<u64>) -> Result<Json<(String, usize)>, Failure> {
+    let children = [ctx.child("slow", &5).submit().await?, ctx.child("slow", &300).submit().await?];
+    ctx.wait_any(&children).await?;
+    if pause > 0 {
+        ctx.sleep("between", secs(pause)).await?;
+    }
+    let all = ctx.wait_all(&children).await?;
+    let ended = children.iter().filter(|child| all.outcome(child).is_some()).count();
+    Ok(Json((all.verdict().to_string(), ended)))
+}
+
+/// Waits a minute at a time, and counts how often that was in vain.
+async fn reminds(ctx: Ctx) -> Result<Json<u32>, Failure> {
+    let child = [ctx.child("slow", &200).submit().await?];
+    let mut reminders = 0;
+    loop {
+        let ended = ctx.wait(&child, ChildrenRule::AllOf {}, Some(secs(60))).await?;
+        if ended.verdict() != "timeout" {
+            return Ok(Json(reminders));
+        }
+        reminders += 1;
+    }
+}
+
 async fn harness() -> Harness {
     let harness = Harness::new().await;
-    harness.worker(|worker| worker.handle("part", part).handle("sum", sum).handle("any", any).handle("again", again));
+    harness.worker(|worker| {
+        let worker = worker.handle("part", part).handle("sum", sum).handle("any", any).handle("again", again);
+        worker.handle("slow", slow).handle("stricter", stricter).handle("reminds", reminds)
+    });
     harness
 }
 
@@ -76,4 +120,68 @@ async fn ex_47_waiting_for_what_has_ended_returns_at_once() {
     let harness = harness().await;
     let run = harness.submit("again", &()).await.unwrap();
     assert_eq!(run.result::<(i32, i32)>().await.unwrap(), (10, 20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_47_a_second_wait_for_the_same_children_has_a_verdict_of_its_own() {
+    let harness = harness().await;
+    for pause in [0, 30] {
+        let run = harness.submit("stricter", &pause).await.unwrap();
+        let said = run.result::<(String, usize)>().await.unwrap();
+        assert_eq!(said, ("met".to_string(), 2), "with a pause of {pause} seconds between the waits");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_49_every_wait_of_a_row_of_them_has_its_own_timeout() {
+    let harness = harness().await;
+    let run = harness.submit("reminds", &()).await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap(), 3);
+    assert!(harness.elapsed() < secs(220), "{:?}", harness.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_47_outcomes_too_large_to_be_recorded_are_read_again() {
+    async fn large(Json(n): Json<u32>) -> Result<Json<String>, Failure> {
+        tokio::time::sleep(secs(1)).await;
+        Ok(Json(n.to_string().repeat(200 << 10)))
+    }
+    async fn gathers(ctx: Ctx) -> Result<Json<usize>, Failure> {
+        let children = [ctx.child("large", &1).submit().await?, ctx.child("large", &2).submit().await?];
+        let ended = ctx.wait_all(&children).await?;
+        ctx.sleep("between", secs(60)).await?;
+        Ok(Json(ended.result::<String>(&children[0])?.len() + ended.result::<String>(&children[1])?.len()))
+    }
+    let harness = Harness::new().await;
+    harness.worker(|worker| worker.handle("large", large).handle("gathers", gathers));
+    let run = harness.submit("gathers", &()).await.unwrap();
+    assert_eq!(run.result::<usize>().await.unwrap(), 400 << 10);
+    let steps = harness.client().list_steps(run.id(), Default::default()).await.unwrap().items;
+    assert!(steps.iter().any(|step| step.name == "weft.wait_children"), "the verdict is recorded");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_3_a_child_that_a_busy_server_did_not_take_is_submitted_again() {
+    async fn parent(ctx: Ctx) -> Result<Json<u32>, Failure> {
+        ctx.child("slow", &1).submit().await?;
+        Ok(Json(ctx.attempt()))
+    }
+    let harness = Harness::new().await;
+    let refusals = Arc::new(AtomicU32::new(0));
+    let counted = refusals.clone();
+    let client = between(harness.client(), move |call, inner| {
+        let counted = counted.clone();
+        async move {
+            if matches!(call, Call::SpawnChildren(_)) && counted.fetch_add(1, Ordering::SeqCst) < 3 {
+                let busy = Problem::new(Code::Busy, "full").retry_after(2_000);
+                return Ok(Reply::SpawnChildren(Results { results: vec![Item::of(Err(busy))] }));
+            }
+            inner.dispatch(call).await
+        }
+    });
+    tokio::spawn(Worker::new(client).handle("parent", parent).run());
+    let run = harness.submit("parent", &()).await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap(), 0, "the same attempt went on");
+    assert_eq!(refusals.load(Ordering::SeqCst), 4);
+    assert!(harness.elapsed() >= secs(6), "the time that the server named was kept: {:?}", harness.elapsed());
 }

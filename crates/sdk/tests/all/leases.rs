@@ -67,6 +67,21 @@ async fn sdk_32_a_lease_begins_when_the_wait_for_work_ends() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sdk_4_an_execution_without_time_says_which_time_it_was() {
+    let harness = Harness::new().await;
+    harness.worker(|worker| worker.handle("long", long));
+    let policy = Policy { attempt_timeout_ms: Some(4_000), ..Policy::default() };
+    let slow = harness.submit("long", &60).policy(policy).max_retries(0).await.unwrap();
+    let late = harness.submit("long", &60).deadline(secs(5)).await.unwrap();
+    for (run, expected) in [(slow, "attempt_timeout"), (late, "deadline")] {
+        match run.payload().await {
+            Err(NoResult::Expired { reason }) => assert_eq!(reason, expected),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn sdk_31_progress_and_checkpoints_ride_on_renewals() {
     async fn tells(ctx: Ctx, Checkpoint(saved): Checkpoint<u32>) -> Result<Json<Option<u32>>, Failure> {
         if ctx.attempt() == 0 {
@@ -75,7 +90,7 @@ async fn sdk_31_progress_and_checkpoints_ride_on_renewals() {
             tokio::time::sleep(secs(60)).await;
             return Err(Failure::retry("lost my place"));
         }
-        ctx.tags().set("page", "3").send().await?;
+        ctx.tags().set("page", "3").now().await?;
         ctx.progress(80, "almost").now().await?;
         Ok(Json(saved))
     }

@@ -1,8 +1,10 @@
 //! Replies that are lost, servers that are away, workers that crash.
 
+use crate::between::between;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use weft_sdk::api::execution::Submit;
 use weft_sdk::api::{Call, Code, Problem};
 use weft_sdk::layer::Retry;
 use weft_sdk::test::Harness;
@@ -34,6 +36,29 @@ async fn sdk_31_a_finished_result_survives_lost_replies() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sdk_3_a_repeat_by_the_client_itself_is_no_duplicate() {
+    let harness = Harness::new().await;
+    let calls = Arc::new(AtomicU32::new(0));
+    // The reply to every first try is lost.
+    let client = between(harness.client(), move |call, inner| {
+        let is_first = calls.fetch_add(1, Ordering::SeqCst).is_multiple_of(2);
+        async move {
+            let reply = inner.dispatch(call).await?;
+            if is_first { Err(Problem::new(Code::RequestTimeout, "too slow").into()) } else { Ok(reply) }
+        }
+    });
+    assert!(!client.submit("k", &1).await.unwrap().is_duplicate());
+    let known = client.submit("k", &1).idempotency_key("order-17").await.unwrap();
+    assert!(known.is_duplicate(), "whoever names a key is told that it was bound");
+    let items = [client.submit("k", &2), client.submit("k", &1).idempotency_key("order-17")];
+    let runs = client.submit_batch(items, false).await.unwrap();
+    let duplicates: Vec<_> = runs.iter().map(|run| run.as_ref().unwrap().is_duplicate()).collect();
+    assert_eq!(duplicates, [false, true]);
+    let raw = Submit { kind: "k".into(), ..Submit::default() };
+    assert!(!client.submit_execution(raw).await.unwrap().duplicate);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_that_crashed_is_followed_by_another() {
     let harness = Harness::new().await;
     async fn slow(Json(n): Json<u32>) -> Result<Json<u32>, Failure> {
@@ -57,7 +82,12 @@ fn switched(client: &Client) -> (Client, Arc<AtomicBool>) {
     let service = tower::service_fn(move |call: Call| {
         let (inner, away) = (inner.clone(), switch.clone());
         async move {
-            let gone = || Error::Transport { retryable: true, message: "connection refused".to_string(), source: None };
+            let gone = || Error::Transport {
+                retryable: true,
+                message: "connection refused".to_string(),
+                retry_after_ms: None,
+                source: None,
+            };
             if away.load(Ordering::SeqCst) {
                 return Err(gone());
             }

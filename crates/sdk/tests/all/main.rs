@@ -2,10 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod between;
 mod both;
 mod children;
 mod handlers;
 mod leases;
 mod losses;
+mod outcomes;
+mod registry;
 mod remote;
+mod renewals;
 mod steps;
+mod traces;

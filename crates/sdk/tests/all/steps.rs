@@ -1,11 +1,13 @@
 //! Steps and sleeps over attempts, pauses and crashes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_sdk::api::execution::PublicState;
+use weft_sdk::api::work::DelayItem;
+use weft_sdk::api::{Call, Moment};
 use weft_sdk::test::Harness;
-use weft_sdk::{Ctx, Failure, Json, NoResult, State, Worker};
+use weft_sdk::{Checkpoint, Ctx, Failure, Json, NoResult, State, Transport, Worker};
 
 type Count = State<Arc<AtomicU32>>;
 
@@ -76,6 +78,66 @@ async fn sdk_22_a_name_that_is_used_again_is_another_step() {
     assert_eq!(steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["item", "item#2", "item#3"]);
     let run = harness.submit("nameless", &()).await.unwrap();
     assert!(matches!(run.payload().await, Err(NoResult::Failed { category, .. }) if category == "usage"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_22_a_number_never_makes_two_names_one() {
+    async fn meets(ctx: Ctx) -> Result<Json<Vec<u32>>, Failure> {
+        let mut all = Vec::new();
+        for (n, name) in (1..).zip(["x", "x", "x#2", "y#2", "y", "y"]) {
+            all.push(ctx.step(name, async || Ok::<_, Failure>(n)).await?);
+        }
+        if ctx.attempt() == 0 { Err(Failure::retry("once more")) } else { Ok(Json(all)) }
+    }
+    async fn lengthy(ctx: Ctx) -> Result<(), Failure> {
+        for _ in 0..2 {
+            ctx.step(&"n".repeat(200), async || Ok::<_, Failure>(())).await?;
+        }
+        Ok(())
+    }
+    let harness = Harness::new().await;
+    harness.worker(|worker| worker.handle("meets", meets).handle("lengthy", lengthy));
+    let run = harness.submit("meets", &()).await.unwrap();
+    assert_eq!(run.result::<Vec<u32>>().await.unwrap(), [1, 2, 3, 4, 5, 6]);
+    let run = harness.submit("lengthy", &()).await.unwrap();
+    match run.payload().await {
+        Err(NoResult::Failed { category, message, .. }) => {
+            assert_eq!(category, "usage");
+            assert!(message.contains("#2"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_26_a_sleep_until_a_time_ends_at_that_time_of_the_server() {
+    async fn sleeps(ctx: Ctx) -> Result<(), Failure> {
+        let begin = ctx.now("begin").await?;
+        ctx.sleep_until("tomorrow", begin + Duration::from_secs(86_400)).await?;
+        ctx.sleep_until("soon after", begin + Duration::from_secs(86_405)).await
+    }
+    let harness = Harness::new().await;
+    let asked: Arc<Mutex<Vec<DelayItem>>> = Arc::default();
+    let noted = asked.clone();
+    let client = harness.client().clone().layer(tower::layer::layer_fn(move |inner: Transport| {
+        let noted = noted.clone();
+        tower::service_fn(move |call: Call| {
+            if let Call::Delay(args) = &call {
+                noted.lock().unwrap().push(args.body.clone());
+            }
+            tower::ServiceExt::oneshot(inner.clone(), call)
+        })
+    }));
+    tokio::spawn(Worker::new(client).handle("sleeps", sleeps).run());
+    let run = harness.submit("sleeps", &()).await.unwrap();
+    harness.advance(Duration::from_secs(86_402)).await;
+    assert!(!run.get().await.unwrap().public_state.is_terminal());
+    run.result::<()>().await.unwrap();
+    assert!(harness.elapsed() >= Duration::from_secs(86_405) && harness.elapsed() < Duration::from_secs(86_420));
+    let begin = run.get().await.unwrap().created_at;
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len(), 1);
+    assert_eq!((asked[0].until_at, asked[0].delay_ms), (Some(Moment(begin + 86_400_000)), None));
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,6 +269,24 @@ async fn sdk_41_a_crash_after_any_change_leads_to_the_same_end() {
         harness.submit("refund", &5).await.unwrap();
         harness.run_until_idle().await;
         harness.advance(Duration::from_secs(8_000)).await;
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_41_a_crash_after_any_renewal_leads_to_the_same_end() {
+    fn counts(worker: Worker) -> Worker {
+        async fn counts(ctx: Ctx, Checkpoint(saved): Checkpoint<u32>) -> Result<Json<u32>, Failure> {
+            for n in saved.unwrap_or(0)..4 {
+                tokio::time::sleep(Duration::from_secs(8)).await;
+                ctx.checkpoint(&(n + 1)).later();
+            }
+            Ok(Json(4))
+        }
+        worker.handle("counts", counts)
+    }
+    Harness::crash_everywhere(counts, |harness| async move {
+        harness.submit("counts", &()).await.unwrap();
     })
     .await;
 }

@@ -50,7 +50,7 @@ async fn api_23_without_a_header_the_default_namespace_is_meant() {
     let found = http.get(&format!("/v1/executions/{shop}?namespace=shop")).await.good();
     assert_eq!(found["namespace"], "shop");
     let names = http.get("/v1/namespaces").await.good();
-    assert_eq!(names["items"], json!([{ "name": "default" }, { "name": "shop" }]));
+    assert_eq!((&names["items"][0]["name"], &names["items"][1]["name"]), (&json!("default"), &json!("shop")));
     let both = http.call_with("GET", "/v1/executions?namespace=a", &json!(null), &[("weft-namespace", "b")]).await;
     both.refused(400, "invalid_argument");
 }

@@ -179,6 +179,146 @@ async fn api_23_a_key_of_several_namespaces_names_one_to_create() {
 }
 
 #[tokio::test]
+async fn api_28_every_refusal_of_a_key_a_scope_or_a_namespace_is_in_the_audit_log() {
+    let (server, root) = Server::bootstrapped().await;
+    let mut admin = server.http_as(&root).await;
+    let weak = json!({ "name": "weak", "scopes": ["submit"], "namespaces": ["shop"] });
+    let weak = admin.post("/v1/keys", weak).await.good()["secret"].as_str().unwrap().to_string();
+    let mut http = server.http_as(&weak).await;
+    for _ in 0..3 {
+        http.get("/v1/nodes").await.refused(403, "forbidden");
+        http.get("/v1/executions?namespace=bank").await.refused(403, "forbidden");
+        http.get("/metrics").await.refused(403, "forbidden");
+        http.get("/v1/workers/a/notices").await.refused(403, "forbidden");
+        server.http().await.get("/v1/executions").await.refused(401, "unauthorized");
+    }
+    let expected = ["authenticate", "list_executions", "list_nodes", "metrics", "notices"];
+    let began = std::time::Instant::now();
+    loop {
+        let log = admin.get("/v1/audit?limit=1000").await.good();
+        let mut counts = std::collections::BTreeMap::new();
+        for entry in log["items"].as_array().unwrap().iter().filter(|entry| entry["result"] != "ok") {
+            let times = entry["change"].as_str().and_then(|text| text.split(' ').next()?.parse().ok()).unwrap_or(1);
+            *counts.entry(entry["verb"].as_str().unwrap().to_string()).or_insert(0) += times;
+            assert_eq!(entry["address"], "127.0.0.1", "{entry}");
+        }
+        if counts == expected.map(|verb| (verb.to_string(), 3)).into() {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "the log tells of {counts:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_namespaces_of_a_key_are_listed_with_exact_counts() {
+    let server = Server::keyed().await;
+    let everything = server.key(Scopes::SUBMIT, &["*"]);
+    let mut all = server.http_as(&everything).await;
+    for (namespace, delay_ms) in [("bank", 0), ("shop", 0), ("shop", 0), ("shop", 60_000)] {
+        let inside = [("weft-namespace", namespace)];
+        let body = json!({ "kind": "mail", "delay_ms": delay_ms });
+        all.call_with("POST", "/v1/executions", &body, &inside).await.good();
+    }
+    let bank = json!({ "name": "bank", "executions": 1, "states": { "waiting": 1 } });
+    let shop = json!({ "name": "shop", "executions": 3, "states": { "delayed": 1, "waiting": 2 } });
+    assert_eq!(walked(&mut all, "/v1/namespaces").await, [bank, shop.clone()]);
+    let two = server.key(Scopes::SUBMIT, &["shop", "none"]);
+    let none = json!({ "name": "none", "executions": 0, "states": {} });
+    assert_eq!(walked(&mut server.http_as(&two).await, "/v1/namespaces").await, [none, shop]);
+}
+
+#[tokio::test]
+async fn an_administrator_sees_what_is_set_and_where_that_came_from() {
+    let server = Server::keyed().await;
+    let key = server.key(Scopes::ADMIN, &["*"]);
+    let mut http = server.http_as(&key).await;
+    assert_eq!(http.get("/v1/config").await.good(), json!({ "items": [] }), "nothing was told");
+    let setting = |key: &str, value: Option<&str>| weft_api::node::Setting {
+        key: key.to_string(),
+        value: value.map(str::to_string),
+        otherwise: value.is_none().then(|| "none".to_string()),
+        origin: "built-in".to_string(),
+    };
+    server.app.show_settings(vec![setting("a.b", Some("***")), setting("a.c", None)]);
+    let expected = json!({ "items": [
+        { "key": "a.b", "value": "***", "origin": "built-in" },
+        { "key": "a.c", "otherwise": "none", "origin": "built-in" },
+    ] });
+    assert_eq!(http.get("/v1/config").await.good(), expected);
+}
+
+/// All pages of a list.
+async fn walked(http: &mut Http, path: &str) -> Vec<serde_json::Value> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = http.get(&format!("{path}?limit=1{cursor}")).await.good();
+        all.extend(page["items"].as_array().unwrap().iter().cloned());
+        let Some(next) = page["next_cursor"].as_str() else { return all };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+#[tokio::test]
+async fn api_23_a_key_that_names_no_namespace_reads_all_of_its_own() {
+    let server = Server::keyed().await;
+    let everything = server.key(Scopes::ALL, &["*"]);
+    let mut all = server.http_as(&everything).await;
+    for (namespace, instance) in
+        [("a/b", "one"), ("bank", "two"), ("bank", "same"), ("shop", "same"), ("shop", "three")]
+    {
+        let inside = [("weft-namespace", namespace)];
+        let register = json!({ "worker": "pool", "instance": instance, "boot_id": "1", "lanes": ["mail"] });
+        all.call_with("POST", "/v1/workers", &register, &inside).await.good();
+        all.call_with("POST", "/v1/executions", &json!({ "kind": "mail", "lane": "mail" }), &inside).await.good();
+        let claim = json!({ "worker": "pool", "instance": instance, "lanes": [{ "lane": "mail" }] });
+        let claimed = all.call_with("POST", "/v1/work/claim", &claim, &inside).await.good();
+        assert_eq!(claimed["executions"].as_array().unwrap().len(), 1, "{claimed}");
+    }
+    let two = server.key(Scopes::OPERATE, &["shop", "bank"]);
+    let mut some = server.http_as(&two).await;
+    for (http, spaces, workers) in [(&mut all, vec!["a/b", "bank", "shop"], 5), (&mut some, vec!["bank", "shop"], 4)] {
+        let names = |items: &[serde_json::Value]| {
+            let mut names: Vec<String> = items.iter().map(|one| one["namespace"].as_str().unwrap().into()).collect();
+            names.dedup();
+            names
+        };
+        let listed = walked(http, "/v1/workers").await;
+        assert_eq!((listed.len(), names(&listed)), (workers, spaces.iter().map(|name| name.to_string()).collect()));
+        let listed = walked(http, "/v1/executions").await;
+        assert_eq!((listed.len(), names(&listed)), (workers, spaces.iter().map(|name| name.to_string()).collect()));
+        assert_eq!(http.get("/v1/workers/two").await.good()["namespace"], "bank");
+        http.get("/v1/workers/same").await.refused(400, "namespace_required");
+        http.get("/v1/workers/nobody").await.refused(404, "worker_not_found");
+        assert_eq!(walked(http, "/v1/workers/same/leases").await.len(), 2);
+        let stats = http.get("/v1/stats").await.good();
+        assert_eq!((&stats["workers"]["active"], &stats["lanes"][0]["active"]), (&json!(workers), &json!(workers)));
+        assert_eq!(stats["slowest"].as_array().unwrap().len(), workers);
+        let bulk = json!({ "filter": { "lane": "none" }, "verb": "cancel" });
+        http.post("/v1/bulk", bulk.clone()).await.refused(400, "namespace_required");
+        let job = http.call_with("POST", "/v1/bulk", &bulk, &[("weft-namespace", "shop")]).await.good();
+        http.get(&format!("/v1/bulk/{}", job["id"].as_str().unwrap())).await.good();
+    }
+    some.get("/v1/workers/one").await.refused(404, "worker_not_found");
+}
+
+#[tokio::test]
+async fn api_23_a_cursor_gives_no_namespace_that_the_key_does_not() {
+    let server = Server::keyed().await;
+    let everything = server.key(Scopes::SUBMIT, &["*"]);
+    let mut all = server.http_as(&everything).await;
+    for namespace in ["bank", "bank", "shop"] {
+        let inside = [("weft-namespace", namespace)];
+        all.call_with("POST", "/v1/executions", &json!({ "kind": "mail" }), &inside).await.good();
+    }
+    let page = all.get("/v1/executions?limit=1").await.good();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let others = server.key(Scopes::SUBMIT, &["shop", "post"]);
+    let mut http = server.http_as(&others).await;
+    http.get(&format!("/v1/executions?limit=1&cursor={cursor}")).await.refused(400, "invalid_cursor");
+}
+
+#[tokio::test]
 async fn api_30_a_key_that_calls_too_often_is_told_when_to_come_back() {
     let slow = Rate { per_s: 1, burst: 3 };
     let server = Server::keyed_with(engine().await, |options| options.rates.default = slow).await;

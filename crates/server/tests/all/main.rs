@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod batches;
+mod big;
 mod cors;
 mod dev;
 mod drain;

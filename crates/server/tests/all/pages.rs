@@ -40,6 +40,19 @@ async fn api_27_a_node_that_is_not_ready_says_why_in_a_word_and_more_to_operator
 }
 
 #[tokio::test]
+async fn ops_10_a_body_that_is_too_large_is_counted() {
+    let server = Server::keyed().await;
+    let mut http = server.http().await;
+    http.key = Some(server.key(Scopes::OPERATE, &["*"]));
+    let large = Request::post("/v1/bulk?namespace=shop").header("content-type", "application/json");
+    assert_eq!(http.send(large, "x".repeat(2 << 20)).await.status, 413);
+    let mut http = server.http().await;
+    http.key = Some(server.key(Scopes::OPERATE, &["*"]));
+    let metrics = String::from_utf8(http.get("/metrics").await.body.to_vec()).unwrap();
+    assert!(metrics.contains("weft_http_refused_total{why=\"size\"} 1"), "{metrics}");
+}
+
+#[tokio::test]
 async fn api_27_metrics_need_operate_or_a_listener_of_their_own() {
     let server = Server::keyed().await;
     let mut http = server.http().await;

@@ -151,3 +151,41 @@ async fn api_6_fields_of_the_raw_form_may_be_headers() {
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 }
+
+#[tokio::test]
+async fn ex_6_checkpoints_and_failure_details_come_back_as_what_they_were() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "a" })).await;
+    let task = http.claim().await;
+    assert_eq!(task.0["lease"]["generation"], 0, "RL-5: it goes before the epoch");
+    let picture = json!({ "base64": "iVBORw==", "type": "image/png" });
+    http.post("/v1/work/progress", task.held(json!({ "checkpoint": picture }))).await.good();
+    let saved = http.get(&format!("/v1/executions/{id}/checkpoint")).await;
+    assert_eq!((&saved.body[..], saved.header("content-type")), (&b"\x89PNG"[..], Some("image/png")));
+    let looks_like_json = json!({ "text": "17" });
+    let fail = task.held(json!({ "message": "no", "detail": looks_like_json, "retry": { "after_ms": 0 } }));
+    for repeated in [json!(null), json!(true)] {
+        let failed = http.post("/v1/work/fail", json!({ "items": [fail] })).await.good();
+        assert_eq!(failed["results"][0]["ok"]["retries_left"], 2);
+        assert_eq!(failed["results"][0]["ok"]["repeated"], repeated, "EX-22");
+    }
+    let next = http.claim().await;
+    assert_eq!(next.0["checkpoint"]["value"], picture);
+    let attempt = http.get(&format!("/v1/executions/{id}/attempts/0")).await;
+    assert_eq!(attempt.good()["failure"]["detail"], looks_like_json);
+    let listed = http.get(&format!("/v1/executions/{id}/attempts")).await.good();
+    assert_eq!(
+        listed["items"][0]["failure"],
+        json!({ "category": "application", "message": "no", "retry_at": listed["items"][0]["failure"]["retry_at"] })
+    );
+    let listed = http.get(&format!("/v1/executions/{id}/attempts?include=detail&limit=1")).await.good();
+    assert_eq!(listed["items"][0]["failure"]["detail"], looks_like_json);
+    assert!(listed["next_cursor"].is_string());
+    let delay = next.held(json!({ "delay_ms": 0 }));
+    let settled = json!({ "items": [{ "verb": "delay", "execution": delay["execution"], "lease": delay["lease"], "epoch": delay["epoch"], "delay_ms": 0 }] });
+    for repeated in [json!(null), json!(true)] {
+        let answer = http.post("/v1/work/settle", settled.clone()).await.good();
+        assert_eq!(answer["results"][0]["ok"]["repeated"], repeated, "{answer}");
+    }
+}

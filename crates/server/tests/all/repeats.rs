@@ -21,7 +21,7 @@ impl Twice {
     /// Calls twice with one key, and once more with another body if there is one, which is a conflict.
     async fn call(&mut self, id: &str, execution: &str, body: Value, other: Option<Value>) -> Value {
         let (method, path) = self.cover(id);
-        let path = path.replace("{execution}", execution);
+        let path = path.replace("{execution}", execution).replace("{instance}", execution).replace("{node}", execution);
         self.keys += 1;
         let key = format!("key {}", self.keys);
         let header = [("idempotency-key", key.as_str())];
@@ -30,8 +30,8 @@ impl Twice {
         assert_eq!(first.header("idempotency-replayed"), None, "{id}");
         let again = self.http.call_with(method, &path, &body, &header).await;
         assert_eq!(again.header("idempotency-replayed"), Some("true"), "{id}: {again:?}");
-        // These tell in the body, too, that it was there before.
-        if !["submit_execution", "record_steps"].contains(&id) {
+        // It tells in the body, too, that it was there before.
+        if id != "submit_execution" {
             assert_eq!((again.status, &again.body), (first.status, &first.body), "{id}");
         }
         if let Some(other) = other {
@@ -40,7 +40,7 @@ impl Twice {
         }
         // The field of the body is the same thing as the header.
         if let Value::Object(fields) = &body
-            && !["submit_execution", "claim", "record_steps"].contains(&id)
+            && !["submit_execution", "claim"].contains(&id)
         {
             let mut fields = fields.clone();
             fields.insert("request_id".to_string(), json!(key));
@@ -85,7 +85,7 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let task = claim_twice(&mut it).await;
     it.call("progress", "", task.held(json!({ "percent": 3 })), Some(task.held(json!({ "percent": 4 })))).await;
     let step = |value: u32| task.held(json!({ "steps": [{ "name": "a", "value": { "json": value } }] }));
-    it.call("record_steps", "", step(1), None).await;
+    it.call("record_steps", "", step(1), Some(step(3))).await;
     let other = it.http.post("/v1/work/steps", step(2)).await.good();
     assert_eq!(other["steps"], json!([{ "name": "a", "existed": true, "value": { "json": 1 } }]), "the first stays");
     let tag = |value: &str| task.held(json!({ "set": { "c": value } }));
@@ -119,7 +119,10 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let task = it.http.claim().await;
     let item = task.held(json!({ "request_id": "failed", "message": "no", "retry": "never" }));
     let first = it.batch("fail", &json!({ "items": [item] })).await;
-    assert_eq!(it.http.post("/v1/work/fail", json!({ "items": [item] })).await.good(), first);
+    let again = it.http.post("/v1/work/fail", json!({ "items": [item] })).await.good();
+    let (first, again) = (&first["results"][0]["ok"], &again["results"][0]["ok"]);
+    assert_eq!((&first["reason"], &first["repeated"]), (&again["reason"], &Value::Null));
+    assert_eq!(again["repeated"], true);
     it.replay(&id).await;
     let task = it.http.claim().await;
     let item = task.held(json!({ "verb": "delay", "request_id": "later", "delay_ms": 0 }));
@@ -144,10 +147,36 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let first = it.batch("cancel_executions", &cancel).await;
     assert_eq!(it.http.post("/v1/executions/cancel", cancel).await.good(), first);
 
-    // Registry, keys and bulk jobs have tests of their own, where they are.
-    let elsewhere = ["workers", "keys", "bulk"];
+    workers_twice(&mut it).await;
+    let node = it.http.get("/v1/nodes").await.good()["items"][0]["id"].as_str().unwrap().to_string();
+    let asked = it.call("drain_node", &node, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
+    assert_eq!(asked, json!({ "node": node, "draining": true }));
+    // Keys and bulk jobs have tests of their own, where they are.
+    let elsewhere = ["keys", "bulk"];
     let changing = OPERATIONS.iter().filter(|spec| spec.changes() && !elsewhere.contains(&spec.tag));
     assert_eq!(it.covered, changing.map(|spec| spec.id).collect());
+}
+
+/// The registry: what is answered is known only after several commits.
+async fn workers_twice(it: &mut Twice) {
+    let register = |boot: &str| json!({ "worker": "pool", "instance": "pool-9", "boot_id": boot, "lanes": ["mine"] });
+    let registered = it.call("register_worker", "", register("a"), Some(register("b"))).await;
+    assert_eq!(registered["session"], 1);
+    it.http.post("/v1/executions", json!({ "kind": "mail", "lane": "mine" })).await.good();
+    let claim = json!({ "worker": "pool", "instance": "pool-9" });
+    it.http.post("/v1/work/claim", claim).await.good();
+    it.call("heartbeat", "pool-9", json!({ "session": 1 }), Some(json!({ "session": 1, "free": 3 }))).await;
+    let drain = json!({ "worker": "pool", "reason": "x" });
+    let told = it.call("drain_workers", "", drain, Some(json!({ "worker": "pool", "reason": "y" }))).await;
+    assert!(told["instances"].as_array().unwrap().contains(&json!("pool-9")), "{told}");
+    let target = json!({ "instance": "pool-9" });
+    it.call("undrain_workers", "", target, Some(json!({ "instance": "pool-8" }))).await;
+    let dead = it.call("mark_worker_dead", "pool-9", json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
+    assert_eq!(dead, json!({ "leases": 1 }), "the repeat tells the same, though nothing was left to end");
+    it.http.post("/v1/workers", register("c")).await.good();
+    let gone = it.call("deregister_worker", "pool-9", Value::Null, None).await;
+    assert_eq!(gone, json!({ "leases": 0 }));
+    it.http.get("/v1/workers/pool-9").await.refused(404, "worker_not_found");
 }
 
 /// A claim repeated gets the leases of the first, whose time goes on.

@@ -49,3 +49,38 @@ async fn api_12_a_list_of_revisions_matches_if_one_of_them_does() {
     assert_eq!(http.get(&path).await.good()["priority"], 2);
     http.call_with("PUT", &priority, &change, &[("if-match", " , ")]).await.refused(400, "invalid_argument");
 }
+
+#[tokio::test]
+async fn api_12_attempts_and_steps_have_revisions_too() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    let task = http.claim().await;
+    let step = json!({ "steps": [{ "name": "fetch", "value": { "json": 1 } }] });
+    http.post("/v1/work/steps", task.held(step)).await.good();
+    for path in [format!("/v1/executions/{id}/attempts/0"), format!("/v1/executions/{id}/steps/fetch")] {
+        let tag = http.get(&path).await.header("etag").unwrap().to_string();
+        let same = http.send(Request::get(&path).header("if-none-match", &tag), "").await;
+        assert_eq!(same.status, 304, "{path}");
+    }
+    let attempt = format!("/v1/executions/{id}/attempts/0");
+    let open = http.get(&attempt).await.header("etag").unwrap().to_string();
+    http.post("/v1/work/complete", json!({ "items": [task.held(json!({}))] })).await.good();
+    assert_ne!(http.get(&attempt).await.header("etag"), Some(open.as_str()));
+}
+
+#[tokio::test]
+async fn api_12_a_worker_is_read_with_its_revision() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let register = |lane: &str| json!({ "worker": "pool", "instance": "pool-1", "boot_id": "a", "lanes": [lane] });
+    http.post("/v1/workers", register("one")).await.good();
+    let path = "/v1/workers/pool-1";
+    let tag = http.get(path).await.header("etag").unwrap().to_string();
+    let same = http.send(Request::get(path).header("if-none-match", &tag), "").await;
+    assert_eq!((same.status, same.header("etag"), same.body.len()), (304, Some(tag.as_str()), 0));
+    http.post("/v1/workers", register("two")).await.good();
+    let changed = http.send(Request::get(path).header("if-none-match", &tag), "").await;
+    assert_eq!(changed.good()["lanes"], json!(["two"]));
+    assert_ne!(changed.header("etag"), Some(tag.as_str()));
+}

@@ -73,7 +73,9 @@ const LETTERS: &[(&str, &str)] = &[
     ("get_capabilities", "-"),
     ("list_namespaces", "r"),
     ("get_stats", "r"),
+    ("get_config", "a"),
     ("list_nodes", "o"),
+    ("drain_node", "o"),
 ];
 
 /// True if a key with this one scope may call. `admin` is more than `operate`, and both may read.
@@ -114,7 +116,7 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
         "spawn_children" => with(json!({ "items": [mail] })),
         "start_bulk" => json!({ "filter": { "lane": "empty" }, "verb": "cancel" }),
         "register_worker" => json!({ "worker": "a", "instance": "b", "boot_id": "c" }),
-        "drain_workers" | "undrain_workers" => json!({ "instance": "nobody" }),
+        "drain_workers" | "undrain_workers" => json!({ "instance": "nobody", "session": 1 }),
         "create_key" => json!({ "name": "a", "scopes": ["submit"], "namespaces": ["shop"] }),
         _ if spec.body.is_none() => Value::Null,
         _ => json!({}),
@@ -122,6 +124,7 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
     let path = spec.path.replace("{execution}", execution).replace("{index}", "0").replace("{name}", "a");
     let query = if spec.id == "deregister_worker" { "?session=1" } else { "" };
     let path = path.replace("{job}", "none").replace("{instance}", "nobody").replace("{key}", "abcdefgh");
+    let path = path.replace("{node}", "nobody");
     (path + query, body)
 }
 
@@ -150,6 +153,22 @@ async fn api_21_each_call_passes_with_the_scopes_of_its_row_and_no_others() {
                 let problem = answer.refused(403, "forbidden");
                 assert_eq!(problem["fields"]["needs"], json!(spec.scope.names()), "{}", spec.id);
             }
+        }
+    }
+}
+
+#[tokio::test]
+async fn api_23_no_read_asks_for_a_namespace() {
+    let server = Server::keyed().await;
+    let owner = server.key(Scopes::SUBMIT, &["shop"]);
+    let id = server.http_as(&owner).await.submit(json!({ "kind": "mail" })).await;
+    for namespaces in [&["*"][..], &["bank", "shop"]] {
+        let key = server.key(Scopes::ALL, namespaces);
+        let mut http = server.http_as(&key).await;
+        for spec in OPERATIONS.iter().filter(|spec| !spec.changes() && spec.method.name() == "GET") {
+            let (path, body) = request(spec, &id);
+            let answer = http.call(spec.method.name(), &path, &body).await;
+            assert_ne!(code_of(&answer), "namespace_required", "{} by a key on {namespaces:?}", spec.id);
         }
     }
 }
@@ -219,6 +238,43 @@ async fn api_57_the_document_has_every_route_and_each_code_has_one_status() {
     let unused: Vec<&str> =
         Code::ALL.iter().map(|code| code.name()).filter(|name| !statuses.contains_key(*name)).collect();
     assert!(unused.is_empty(), "no operation tells of {unused:?}");
+}
+
+#[tokio::test]
+async fn api_6_the_document_has_the_raw_forms_as_they_are_taken() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let document = http.get("/v1/openapi.json").await.good();
+    let raw = |operation: &Value| operation["requestBody"]["content"]["application/octet-stream"].is_object();
+    let all = document["paths"].as_object().unwrap().values().flat_map(|methods| methods.as_object().unwrap().values());
+    let mut ids: Vec<&str> = all.filter(|one| raw(one)).map(|one| one["operationId"].as_str().unwrap()).collect();
+    ids.sort();
+    assert_eq!(ids, ["complete", "fail", "submit_execution"]);
+    for (path, given) in [
+        (
+            "/v1/executions",
+            "kind=a&lane=b&priority=1&delay_ms=0&deadline_in_ms=60000&capability=c&tag=d=e&idempotency_key=f",
+        ),
+        ("/v1/work/complete", "execution=x&lease=l&epoch=1&request_id=a"),
+        ("/v1/work/fail", "execution=x&lease=l&epoch=1&category=a&message=b&retry=never&request_id=c"),
+    ] {
+        let parameters = document["paths"][path]["post"]["parameters"].as_array().unwrap();
+        let documented: Vec<&str> = parameters
+            .iter()
+            .filter(|one| one["in"] == "query")
+            .inspect(|one| assert_eq!(one["required"], false, "the JSON form has none"))
+            .map(|one| one["name"].as_str().unwrap())
+            .collect();
+        for name in given.split('&').map(|pair| pair.split('=').next().unwrap()) {
+            assert!(documented.contains(&name), "{path} has {documented:?}, not {name}");
+        }
+        let answer = http.send(http::Request::post(format!("{path}?{given}")), "\u{0}").await;
+        assert!(answer.status == 201 || answer.code() == "invalid_id", "all of them are taken: {answer:?}");
+        for name in documented.iter().filter(|name| !given.contains(*name)) {
+            let told = http.send(http::Request::post(format!("{path}?{given}&{name}=")), "").await.json();
+            assert!(told["detail"].as_str().unwrap().contains("is empty"), "{name} is known: {told}");
+        }
+    }
 }
 
 fn code_of(answer: &Answer) -> String {

@@ -265,8 +265,8 @@ impl Judge {
         work.steps.iter().for_each(|step| self.check_told(work.id, step));
         let children = work.children.iter().flat_map(|children| &children.children);
         for child in children {
-            if let (Some(Outcome::Success), Some(bytes)) = (child.outcome, &child.result)
-                && !std::str::from_utf8(bytes).is_ok_and(|token| self.facts.traces.contains(token))
+            if let (Some(Outcome::Success), Some(result)) = (child.outcome, &child.result)
+                && !std::str::from_utf8(&result.bytes).is_ok_and(|token| self.facts.traces.contains(token))
             {
                 self.violation("EX-48", format!("{} was handed a result of {} that nobody gave", work.id, child.id));
             }

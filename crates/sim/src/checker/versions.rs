@@ -38,9 +38,9 @@ impl Tally {
             finished: count(|fact| matches!(fact, Fact::Finished { .. })),
             replayed: count(|fact| matches!(fact, Fact::Replayed { .. })),
             rescheduled: count(|fact| matches!(fact, Fact::Rescheduled { .. })) > 0,
-            released: count(|fact| matches!(fact, Fact::Released)) > 0,
+            released: count(|fact| matches!(fact, Fact::Released { .. })) > 0,
             children_lifted: count(|fact| matches!(fact, Fact::HoldLifted { .. })) > 0,
-            purged: count(|fact| matches!(fact, Fact::Purged)),
+            purged: count(|fact| matches!(fact, Fact::Purged { .. })),
         }
     }
 }

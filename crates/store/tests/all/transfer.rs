@@ -262,7 +262,12 @@ async fn rl_20_a_record_larger_than_a_commit_arrives_in_pieces() {
     let mut world = World::new();
     let id = world.submit(|_| {});
     let mut execution = world.execution(id);
-    execution.set_checkpoint(Some(Checkpoint { bytes: vec![7; 12 << 20].into(), attempt: 0, at: NOW }));
+    execution.set_checkpoint(Some(Checkpoint {
+        bytes: vec![7; 12 << 20].into(),
+        attempt: 0,
+        at: NOW,
+        content_type: None,
+    }));
     let mut record = Record::Execution(Box::new(execution));
     let Change::Insert(mut body) = insert(&record).what else { unreachable!() };
     let store = memory(4);

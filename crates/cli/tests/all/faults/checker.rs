@@ -11,7 +11,7 @@ use weft_core::record::attempt::AttemptState;
 use weft_core::record::execution::{Outcome, PublicState};
 use weft_core::schema::PartMask;
 use weft_core::{ExecutionId, PartitionId};
-use weft_engine::{Claim, Client, Completion, Config, Engine, ListFilter};
+use weft_engine::{AttemptFilter, Claim, Client, Completion, Config, Engine, ListFilter};
 use weft_store::{Range, Scan, Store, Target};
 
 /// What the nodes had been told, all of them together.
@@ -180,7 +180,7 @@ impl Judge {
         let client = self.client.clone();
         let seen = |id| {
             let client = client.clone();
-            async move { (client.result(id, 0).await, client.attempts(id).await) }
+            async move { (client.result(id, 0).await, client.attempts(id, AttemptFilter::default()).await) }
         };
         for (id, (view, attempts)) in at_once(ledger.completed.keys(), seen).await {
             let results = &ledger.completed[&id];
@@ -194,7 +194,7 @@ impl Judge {
             for _ in 0..missing {
                 self.lost(id, format!("{id} was acknowledged with {results:?} and has {stored:?}"));
             }
-            let succeeded = attempts.iter().filter(|attempt| attempt.state == AttemptState::Succeeded).count();
+            let succeeded = attempts.attempts.iter().filter(|attempt| attempt.state == AttemptState::Succeeded).count();
             assert_eq!(succeeded, 1, "{id} has one successful attempt");
         }
     }

@@ -70,3 +70,19 @@ fn hundreds_are_purged_by_a_filter() {
     assert_eq!(crate::process::text(&output.stderr), "purged 300 executions\n");
     assert_eq!(crate::process::stdout(&output), "", "a filter is told by its number");
 }
+
+#[test]
+fn api_40_what_a_filter_selects_is_done_by_a_bulk_job() {
+    let server = Server::start();
+    let ids: Vec<String> = (0..3).map(|_| server.submit(&["a", "--lane", "mail"])).collect();
+    let output = server.weft(&["hold", "--lane", "mail", "--yes", "--reason", "bank is down"]);
+    assert_eq!(crate::process::text(&output.stderr), "held 3 executions\n");
+    assert!(ids.iter().all(|id| server.state(id) == "held"));
+    // The audit log names the job, and what it did to each; without a command it is listed.
+    let audit = server.out(&["audit", "--jsonl"]);
+    assert_eq!((audit.matches("\"start_bulk\"").count(), audit.matches("\"hold\"").count()), (1, 3), "{audit}");
+    assert_eq!(audit.matches(": bank is down\"").count(), 4, "{audit}");
+
+    let told = server.fails(1, &["reschedule", "--lane", "mail", "--state", "held", "--now", "--yes"]);
+    assert!(told.contains("rescheduled 0 executions; 3 refused: 3 "), "{told}");
+}

@@ -78,7 +78,7 @@ fn what_failed_is_shown_with_its_attempts_and_runs_again() {
     assert!(["WHY", "STATE", "WORKER", "NOTE"].iter().all(|title| heading.contains(title)), "{heading}");
     assert!(card.contains("mailer-3@host"), "{card}");
     let list = server.out(&["list", "--state", "failed"]);
-    assert!(list.contains(&short(&id)) && list.contains("not_retryable"), "{list}");
+    assert!(list.contains(&short(&id)) && list.contains("smtp \"550 no such user\""), "{list}");
 
     let replayed = server.out(&["replay", &id]);
     assert!(replayed.starts_with(&format!("{id}  waiting, replay 1")), "{replayed}");

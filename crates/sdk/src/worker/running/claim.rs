@@ -3,12 +3,12 @@
 use super::held::{Held, Phase};
 use super::{Flight, Running, SHORT, is_fatal};
 use crate::Error;
-use crate::client::ms;
+use crate::client::{back_off, ms};
 use crate::worker::ctx::Ctx;
 use crate::worker::token::Cause;
 use std::time::Duration;
 use tokio::time::Instant;
-use weft_api::work::{Claim, Claimed, Notice, Task};
+use weft_api::work::{Claim, Claimed, NoticeKind, Task};
 use weft_api::{Args, Class, Code, op};
 
 /// Tasks of one claim.
@@ -28,6 +28,14 @@ pub struct Claiming {
     failures: u32,
     /// No claim before
     pub after: Option<Instant>,
+}
+
+impl Claiming {
+    /// Gives up a claim of a session that is over.
+    pub fn give_up(&mut self) {
+        self.flight = None;
+        self.id = None;
+    }
 }
 
 impl Running {
@@ -50,13 +58,14 @@ impl Running {
     }
 
     pub fn claim(&mut self, now: Instant) {
-        if self.claiming.flight.is_some() || self.drain.is_some() || !self.registration.is_known() {
-            return;
-        }
         if self.claiming.after.is_some_and(|after| after > now) {
             return;
         }
+        // Forgotten before anything else is asked: a time that has passed would wake the loop without end.
         self.claiming.after = None;
+        if self.claiming.flight.is_some() || self.drain.is_some() || !self.registration.is_known() {
+            return;
+        }
         let room = self.room();
         // Few large claims are cheaper than many small ones, as long as no permit lies idle meanwhile.
         let is_idle = self.running + self.queue.len() < self.settings.concurrency;
@@ -100,7 +109,7 @@ impl Running {
                 self.claiming.id = None;
                 self.control.succeeded();
                 if claimed.draining && claimed.executions.is_empty() {
-                    self.claiming.after = Some(now + self.back_off(3));
+                    self.claiming.after = Some(now + back_off(3, None, self.once.world()));
                 }
                 for task in claimed.executions {
                     // Only a repeat can bring what is here already.
@@ -109,10 +118,7 @@ impl Running {
                     }
                     self.take(task, begun, now);
                 }
-                for notice in claimed.notices {
-                    self.noticed(notice)?;
-                }
-                Ok(())
+                self.told(claimed.notices, claimed.missed)
             }
             Err(error) => self.claim_failed(error, now),
         }
@@ -131,15 +137,13 @@ impl Running {
         self.claiming.failures += 1;
         tracing::warn!(%error, failures = self.claiming.failures, "could not claim");
         self.control.failed(&error);
-        let pause = self.back_off(self.claiming.failures);
-        self.claiming.after = Some(now + pause.max(Duration::from_millis(error.retry_after_ms().unwrap_or(0))));
+        self.claiming.after = Some(now + self.back_off(self.claiming.failures, &error));
         Ok(())
     }
 
-    /// From 50 ms to 5 s, doubling with each failure in a row, half of it by chance.
-    pub fn back_off(&self, failures: u32) -> Duration {
-        let bound = 50_u64.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(5_000);
-        Duration::from_millis(bound / 2 + self.once.world().up_to(bound / 2))
+    /// From 50 ms to 5 s, doubling with each failure in a row, and as long as the server said.
+    pub fn back_off(&self, failures: u32, error: &Error) -> Duration {
+        back_off(failures, error.retry_after_ms(), self.once.world())
     }
 
     fn take(&mut self, task: Task, begun: Instant, now: Instant) {
@@ -158,30 +162,33 @@ impl Running {
         }
     }
 
-    pub fn noticed(&mut self, notice: Notice) -> Result<(), Error> {
+    pub fn noticed(&mut self, notice: NoticeKind) -> Result<(), Error> {
         match notice {
-            Notice::Cancelled { execution, epoch } => {
+            NoticeKind::Cancelled { execution, epoch, reason, .. } => {
                 if let Some(slot) = self.find(&execution, epoch) {
-                    self.lost(slot, Cause::Cancel, "cancelled");
+                    self.lost(slot, Cause::Cancel, &reason);
                 }
             }
-            Notice::CancelRequested { execution, epoch, reason, kill_in_ms } => {
+            NoticeKind::CancelRequested { execution, epoch, reason, kill_in_ms } => {
                 if let Some(slot) = self.find(&execution, epoch) {
                     self.cancel_requested(slot, &reason, kill_in_ms);
                 }
             }
-            Notice::LeaseLost { execution, epoch, cause } => {
+            NoticeKind::LeaseLost { execution, epoch, cause } => {
                 if let Some(slot) = self.find(&execution, epoch) {
                     self.lost(slot, Cause::LeaseLost, &cause);
                 }
             }
-            Notice::Drain { reason, .. } => self.begin_drain(&reason),
-            Notice::Superseded => {
+            NoticeKind::Drain { reason, deadline_in_ms } => {
+                self.drain_for_server(&reason, deadline_in_ms.map(Duration::from_millis));
+            }
+            NoticeKind::Undrain => self.undrain(),
+            NoticeKind::Superseded => {
                 let problem =
                     weft_api::Problem::new(Code::InstanceSuperseded, "another process took this instance name");
                 return Err(problem.into());
             }
-            Notice::Undrain | Notice::NodeStopping => {}
+            NoticeKind::NodeStopping => {}
         }
         Ok(())
     }

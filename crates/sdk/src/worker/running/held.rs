@@ -1,7 +1,7 @@
 //! One lease that the worker holds, and where its task is.
 
 use crate::worker::ctx::Ctx;
-use crate::worker::failure::Failure;
+use crate::worker::failure::{Failure, Kind};
 use crate::worker::outcome::{Outcome, cancel, hand_back};
 use crate::worker::token::Cause;
 use std::any::Any;
@@ -59,14 +59,17 @@ impl Held {
         if self.lost || self.ctx.is_paused() {
             return None;
         }
-        let told = self.ctx.cancellation();
+        let told = self.ctx.cancellation().map(|told| (told.cause, told.reason));
         let item = match (outcome, told) {
-            (Outcome::Failed(failure), Some(told)) if !failure.is_pause() => match told.cause {
-                Cause::Cancel => Some(cancel(&told.reason)),
-                Cause::Shutdown => Some(self.back()),
-                // The server ends the attempt by itself, and knows better why.
-                Cause::LeaseLost | Cause::Timeout => None,
-            },
+            // It stopped because it was told to.
+            (Outcome::Failed(Failure { kind: Kind::Told, .. }), Some((Cause::Cancel, reason))) => Some(cancel(&reason)),
+            // What it says about itself is its own; an error by the way is taken for one of the end of the worker.
+            (Outcome::Failed(Failure { kind: Kind::Told | Kind::Retry, .. }), Some((Cause::Shutdown, _))) => {
+                Some(self.back())
+            }
+            // The server ends the attempt by itself, and knows better why.
+            (Outcome::Failed(_), Some((Cause::LeaseLost | Cause::Timeout, _))) => None,
+            // Of a failure after a cancel the server makes the cancel, and keeps the failure.
             (outcome, _) => outcome.settle(),
         };
         item.map(|item| self.fenced(item))
@@ -87,7 +90,7 @@ impl Held {
     }
 
     fn back(&self) -> Settle {
-        Settle { checkpoint: self.ctx.riders().checkpoint.take(), ..hand_back() }
+        Settle { checkpoint: self.ctx.riders().checkpoint.clone(), ..hand_back() }
     }
 
     /// The item with the fence of this lease.

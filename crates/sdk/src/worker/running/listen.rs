@@ -2,10 +2,15 @@
 
 use super::{Flight, Running};
 use crate::Error;
-use crate::transport::Notices;
+use crate::client::back_off;
+use crate::transport::{Notices, Tiding};
+use std::collections::BTreeSet;
 use tokio::time::Instant;
 use weft_api::Class;
 use weft_api::work::Notice;
+
+/// Numbers of notices that are remembered, so that one that comes again is known.
+const HEARD_MAX: usize = 1_000;
 
 #[derive(Default)]
 pub struct Listening {
@@ -14,17 +19,27 @@ pub struct Listening {
     /// There are no notices where the calls go.
     absent: bool,
     failures: u32,
+    /// The number that came last down a stream
+    last: Option<u64>,
+    /// What was heard, on whichever way it came first
+    heard: Numbers,
     /// No new stream before
     pub after: Option<Instant>,
 }
 
 pub enum Heard {
     Opened(Result<Option<Notices>, Error>),
-    Notice(Notice),
+    Tiding(Tiding),
     Closed,
 }
 
 impl Listening {
+    /// Hears no more of a session that is over.
+    pub fn stop(&mut self) {
+        self.open = None;
+        self.opening = None;
+    }
+
     /// What comes next. Never ready while nothing is open or being opened.
     pub async fn heard(&mut self) -> Heard {
         if let Some(opening) = &mut self.opening {
@@ -33,7 +48,7 @@ impl Listening {
             return Heard::Opened(opened);
         }
         match &mut self.open {
-            Some(notices) => notices.next().await.map_or(Heard::Closed, Heard::Notice),
+            Some(notices) => notices.next().await.map_or(Heard::Closed, Heard::Tiding),
             None => std::future::pending().await,
         }
     }
@@ -42,13 +57,16 @@ impl Listening {
 impl Running {
     pub fn listen(&mut self, now: Instant) {
         let listening = &mut self.listening;
-        let is_busy = listening.absent || listening.open.is_some() || listening.opening.is_some();
-        if is_busy || listening.after.is_some_and(|after| after > now) || !self.registration.is_known() {
+        if listening.after.is_some_and(|after| after > now) {
             return;
         }
         listening.after = None;
-        let (client, instance) = (self.once.clone(), self.instance.clone());
-        listening.opening = Some(Box::pin(async move { client.notices(&instance).await }));
+        let is_busy = listening.absent || listening.open.is_some() || listening.opening.is_some();
+        if is_busy || !self.registration.is_known() {
+            return;
+        }
+        let (client, instance, last) = (self.once.clone(), self.instance.clone(), listening.last);
+        listening.opening = Some(Box::pin(async move { client.notices(&instance, last).await }));
     }
 
     pub fn heard(&mut self, heard: Heard) -> Result<(), Error> {
@@ -64,19 +82,68 @@ impl Running {
             }
             Heard::Opened(Err(error)) => {
                 tracing::debug!(%error, "could not listen for notices");
-                self.listen_later();
+                self.listen_later(error.retry_after_ms());
             }
             Heard::Closed => {
                 self.listening.open = None;
-                self.listen_later();
+                self.listen_later(None);
             }
-            Heard::Notice(notice) => return self.noticed(notice),
+            Heard::Tiding(Tiding::Notice(notice)) => {
+                self.listening.last = Some(notice.no);
+                return self.told(vec![notice], false);
+            }
+            Heard::Tiding(Tiding::Missed) => return self.told(Vec::new(), true),
         }
         Ok(())
     }
 
-    fn listen_later(&mut self) {
+    /// Notices, on whichever way they came. What came before is passed; after a gap a heartbeat tells all.
+    pub fn told(&mut self, notices: Vec<Notice>, missed: bool) -> Result<(), Error> {
+        if missed {
+            self.beat_now();
+        }
+        for notice in notices {
+            if self.listening.heard.is_new(notice.no) {
+                self.noticed(notice.what)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn listen_later(&mut self, at_least_ms: Option<u64>) {
         self.listening.failures += 1;
-        self.listening.after = Some(Instant::now() + self.back_off(self.listening.failures + 4));
+        let pause = back_off(self.listening.failures + 4, at_least_ms, self.once.world());
+        self.listening.after = Some(Instant::now() + pause);
+    }
+}
+
+/// Numbers of notices that were heard. Not only the largest: those of another node may be smaller and are no repeats.
+#[derive(Default)]
+struct Numbers(BTreeSet<u64>);
+
+impl Numbers {
+    /// False for one that came before.
+    fn is_new(&mut self, no: u64) -> bool {
+        let is_new = self.0.insert(no);
+        if self.0.len() > HEARD_MAX {
+            self.0.pop_first();
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sd_59_a_notice_that_comes_twice_is_heard_once_and_little_is_remembered() {
+        let mut numbers = Numbers::default();
+        let heard: Vec<bool> = [7, 8, 7, 3, 8, 3].map(|no| numbers.is_new(no)).to_vec();
+        assert_eq!(heard, [true, true, false, true, false, false]);
+        for no in 100..100 + 2 * HEARD_MAX as u64 {
+            assert!(numbers.is_new(no));
+        }
+        assert_eq!(numbers.0.len(), HEARD_MAX);
     }
 }

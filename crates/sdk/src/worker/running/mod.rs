@@ -21,7 +21,6 @@ use super::outcome::Outcome;
 use super::state::States;
 use super::task::Task;
 use super::token::Cause;
-use crate::layer::Retry;
 use crate::{Client, Error};
 use claim::Claiming;
 use futures_util::FutureExt;
@@ -65,6 +64,8 @@ pub(crate) struct Running {
     client: Client,
     /// For calls of the loop, which repeats them itself
     once: Client,
+    /// For those among them that leases depend on: one that hangs leaves time for two more
+    swift: Client,
     settings: Settings,
     instance: String,
     states: Arc<States>,
@@ -93,6 +94,8 @@ pub(crate) struct Running {
 const SHORT: Duration = Duration::from_millis(10);
 /// What was claimed ahead and has not begun after this goes to others.
 const STALE: Duration = Duration::from_millis(500);
+/// A call of the loop without an answer after this has none, beside what it asks the server to wait.
+const PATIENCE: Duration = Duration::from_secs(10);
 const FAR: Duration = Duration::from_secs(3_600);
 
 impl Running {
@@ -105,10 +108,11 @@ impl Running {
     ) -> Self {
         let (ended_by, _) = unbounded_channel();
         let instance = settings.instance(client.world());
-        let once = client.clone().retry(Retry::default().times(0));
+        let (once, swift) = (client.once(PATIENCE), client.once(settings.lease / 3));
         Self {
             client,
             once,
+            swift,
             instance,
             states,
             dispatcher,
@@ -193,7 +197,7 @@ impl Running {
 
     /// When the loop has something to do although nothing has happened.
     fn wake_at(&self) -> Option<Instant> {
-        let own = [self.claiming.after, self.settling.after, self.renewing.at, self.check_at];
+        let own = [self.claiming.after, self.settling.after, self.renewing.wake_at(), self.check_at];
         own.into_iter().chain([self.registration.wake_at(), self.listening.after, self.drain_at()]).flatten().min()
     }
 
@@ -213,13 +217,19 @@ impl Running {
         let Some(held) = self.held.get_mut(&slot) else { return };
         let task = Task { ctx: held.ctx.clone() };
         let claimed = held.ctx.claimed();
-        let span = tracing::info_span!(
+        // Of the highest level, so that no filter that lets a handler's warnings through takes away whose they are.
+        let span = tracing::error_span!(
             "task",
             execution = claimed.execution,
             attempt = claimed.attempt.index,
             kind = claimed.kind,
-            lane = claimed.lane
+            lane = claimed.lane,
+            trace = claimed.trace
         );
+        if let Some(context) = &claimed.trace {
+            weft_api::trace::adopt(&span, context);
+        }
+        let trace = claimed.trace.clone();
         let (dispatcher, ended_by, ctx) = (self.dispatcher.clone(), self.ended_by.clone(), held.ctx.clone());
         let run = async move {
             // A handler that panics while it makes its future is caught as well.
@@ -232,6 +242,7 @@ impl Running {
             // The loop is gone only if the worker is.
             let _ = ended_by.send((slot, outcome));
         };
+        let run = crate::transport::traced(trace, run);
         let handle = tokio::spawn(run.instrument(span)).abort_handle();
         held.phase = Phase::Running { _handle: held::AbortOnDrop(handle), since: now };
         self.running += 1;

@@ -42,6 +42,11 @@ impl Running {
         self.registration.known = false;
         self.registration.session = None;
         self.registration.at = None;
+        // The next session supersedes this one. Whoever still asked or listened in its name would be told so, and would
+        // take it for another process.
+        self.registration.beating = None;
+        self.claiming.give_up();
+        self.listening.stop();
     }
 
     pub fn register(&mut self, now: Instant) {
@@ -67,6 +72,7 @@ impl Running {
             labels: settings.labels.clone(),
             ttl_ms: None,
             abandon: None,
+            request_id: None,
         };
         let client = self.once.clone();
         registration.joining =
@@ -90,10 +96,17 @@ impl Running {
                 self.registration.failures += 1;
                 tracing::warn!(%error, failures = self.registration.failures, "could not register");
                 self.control.failed(&error);
-                self.registration.at = Some(now + self.back_off(self.registration.failures));
+                self.registration.at = Some(now + self.back_off(self.registration.failures, &error));
             }
         }
         Ok(())
+    }
+
+    /// The next heartbeat is due at once, if there are any.
+    pub fn beat_now(&mut self) {
+        if self.registration.session.is_some() {
+            self.registration.at = Some(Instant::now());
+        }
     }
 
     pub fn beat(&mut self, now: Instant) {
@@ -115,6 +128,7 @@ impl Running {
             holding: Some(holding.collect()),
             renew_ms: None,
             free: Some(free as u32),
+            request_id: None,
         };
         let (client, instance) = (self.once.clone(), self.instance.clone());
         self.registration.beating = Some(Box::pin(async move {
@@ -138,16 +152,22 @@ impl Running {
                         self.cancel_requested(slot, &cancel.reason, cancel.kill_in_ms);
                     }
                 }
-                if let Some(drain) = beat.drain {
-                    self.begin_drain(&drain.reason);
+                match beat.drain {
+                    Some(drain) => {
+                        let left = |at: u64| Duration::from_millis(at.saturating_sub(self.once.world().now_ms()));
+                        self.drain_for_server(&drain.reason, drain.deadline_at.map(left));
+                    }
+                    None => self.undrain(),
                 }
+                // It told what it holds, so that a gap is made good by this very reply.
+                return self.told(beat.notices, false);
             }
             Err(error) if matches!(error.code(), Some(Code::WorkerNotFound | Code::WorkerDead)) => self.join_again(),
             Err(error) if is_fatal(&error) => return Err(error),
             Err(error) => {
                 self.registration.failures += 1;
                 self.control.failed(&error);
-                self.registration.at = Some(now + self.back_off(self.registration.failures));
+                self.registration.at = Some(now + self.back_off(self.registration.failures, &error));
             }
         }
         Ok(())

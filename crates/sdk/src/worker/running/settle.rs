@@ -3,6 +3,7 @@
 
 use super::{Flight, Running, is_fatal};
 use crate::Error;
+use crate::worker::{limits, outcome};
 use std::time::Duration;
 use tokio::time::Instant;
 use weft_api::work::{RetryWish, Settle, SettleVerb, Settled};
@@ -59,9 +60,8 @@ impl Running {
         let count = settling.outbox.iter().take(max).take_while(fits).count().max(1);
         settling.sent = settling.outbox.drain(..count).collect();
         let items = settling.sent.iter().map(|unsent| unsent.item.clone()).collect();
-        let client = self.once.clone();
-        let args =
-            Args { path: [], query: Default::default(), body: Batch { items }, idempotency_key: None, if_match: None };
+        let client = self.swift.clone();
+        let args = Args::new([], Default::default(), Batch { items });
         settling.flight = Some(Box::pin(async move { client.call::<op::Settle>(args).await }));
         settling.sent_at = Some(now);
         self.control.settled(count);
@@ -73,22 +73,31 @@ impl Running {
         self.settling.took = (self.settling.took * 7 + took) / 8;
         match reply {
             Ok(reply) => {
-                self.settling.failures = 0;
                 self.settling.fewer = None;
                 let mut answers = reply.results.into_iter();
-                let mut later = false;
+                let mut no_time: Option<Problem> = None;
                 for unsent in sent {
-                    match answers.next().map(weft_api::Item::into_result) {
-                        Some(Ok(_)) => drop(self.held.remove(&unsent.slot)),
-                        Some(Err(problem)) if problem.class != Class::Later => self.refused(unsent, &problem),
-                        _ => {
-                            later = true;
+                    let unanswered =
+                        || Err(Problem::new(Code::Unavailable, "the server did not answer for the outcome"));
+                    match answers.next().map_or_else(unanswered, weft_api::Item::into_result) {
+                        Ok(_) => drop(self.held.remove(&unsent.slot)),
+                        Err(problem) if problem.class != Class::Later => self.refused(unsent, &problem),
+                        Err(problem) => {
                             self.again(unsent);
+                            let waits = |problem: &Problem| problem.retry_after_ms.unwrap_or(0);
+                            if no_time.as_ref().is_none_or(|other| waits(other) < waits(&problem)) {
+                                no_time = Some(problem);
+                            }
                         }
                     }
                 }
-                if later {
-                    self.settle_later(0);
+                match no_time.map(Error::from) {
+                    None => self.settling.failures = 0,
+                    Some(error) => {
+                        tracing::warn!(%error, "outcomes were not taken yet");
+                        self.control.failed(&error);
+                        self.settle_later(&error);
+                    }
                 }
                 Ok(())
             }
@@ -117,14 +126,14 @@ impl Running {
                 sent.retain(|unsent| self.held.contains_key(&unsent.slot));
                 sent.append(&mut self.settling.outbox);
                 self.settling.outbox = sent;
-                self.settle_later(error.retry_after_ms().unwrap_or(0));
+                self.settle_later(&error);
             }
         }
     }
 
-    fn settle_later(&mut self, at_least_ms: u64) {
+    fn settle_later(&mut self, error: &Error) {
         self.settling.failures += 1;
-        let pause = self.back_off(self.settling.failures).max(Duration::from_millis(at_least_ms));
+        let pause = self.back_off(self.settling.failures, error);
         self.settling.after = Some(Instant::now() + pause);
     }
 
@@ -138,20 +147,7 @@ impl Running {
     /// The server does not take this outcome. If the lease is good, it takes another that says so.
     fn refused(&mut self, unsent: Unsent, problem: &Problem) {
         let id = &unsent.item.execution;
-        let other = match (unsent.item.verb, problem.code) {
-            _ if unsent.replaced => None,
-            (SettleVerb::Delay | SettleVerb::WaitChildren, Code::CancelRequested) => {
-                Some(super::super::outcome::cancel("a cancel was requested"))
-            }
-            (SettleVerb::Complete | SettleVerb::Fail, _) if problem.class == Class::Fix => Some(Settle {
-                verb: SettleVerb::Fail,
-                category: Some("result".to_string()),
-                message: Some(format!("the outcome was refused: {problem}")),
-                retry: Some(unsent.item.retry.unwrap_or(RetryWish::Never)),
-                ..Settle::default()
-            }),
-            _ => None,
-        };
+        let other = if unsent.replaced { None } else { instead(&unsent.item, problem) };
         match (other, self.held.get(&unsent.slot)) {
             (Some(other), Some(held)) => {
                 tracing::warn!(execution = id, %problem, "an outcome was refused; another is sent in its place");
@@ -164,6 +160,41 @@ impl Running {
                 }
                 self.held.remove(&unsent.slot);
             }
+        }
+    }
+}
+
+/// What is sent in place of a refused outcome: as much of it as cannot be what was refused.
+fn instead(refused: &Settle, problem: &Problem) -> Option<Settle> {
+    match refused.verb {
+        SettleVerb::Delay | SettleVerb::WaitChildren if problem.code == Code::CancelRequested => {
+            Some(outcome::cancel("a cancel was requested"))
+        }
+        _ if problem.class != Class::Fix => None,
+        // Its checkpoint is too large; without one it goes back all the same.
+        SettleVerb::Delay if refused.checkpoint.is_some() => Some(Settle {
+            verb: SettleVerb::Delay,
+            delay_ms: refused.delay_ms,
+            until_at: refused.until_at,
+            ..Settle::default()
+        }),
+        SettleVerb::Cancel => Some(outcome::cancel("")),
+        verb => {
+            let said = refused.message.as_deref().filter(|said| !said.is_empty());
+            let said = said.map_or_else(String::new, |said| format!("; it was: {said}"));
+            let message = limits::cut(format!("the outcome was refused: {problem}{said}"), limits::FAILURE_MESSAGE_MAX);
+            let is_category = problem.fields.get("field").is_some_and(|field| field == "category");
+            let category = refused.category.clone().filter(|_| !is_category);
+            Some(Settle {
+                verb: SettleVerb::Fail,
+                category: Some(category.unwrap_or_else(|| "result".to_string())),
+                message: Some(message),
+                retry: Some(match (verb, refused.retry) {
+                    (SettleVerb::Complete, _) | (_, Some(RetryWish::Never)) => RetryWish::Never,
+                    _ => RetryWish::Policy,
+                }),
+                ..Settle::default()
+            })
         }
     }
 }
