@@ -61,6 +61,9 @@ macro_rules! from_wire {
     ($wire:ident, Results<$($item:tt)+) => {
         Args::batch_from_wire($wire)
     };
+    ($wire:ident, w::RenewReply) => {
+        Args::batch_from_wire($wire)
+    };
     ($wire:ident, $($reply:tt)+) => {
         Args::from_wire($wire)
     };

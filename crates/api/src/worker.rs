@@ -182,6 +182,18 @@ pub struct Worker {
     pub last_seen_at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead: Option<Dead>,
+}
+
+/// Since when a process counts as dead, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Dead {
+    pub at: u64,
+    /// An operator gave it up; otherwise it was silent for too long, and its next call brings it back
+    pub marked: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]

@@ -3,7 +3,7 @@
 use crate::rejection::problem;
 use crate::submit::submission;
 use crate::view;
-use crate::work::{join, split};
+use crate::work::split;
 use crate::{Acting, Answer, execution_id, no_batch_id, sent};
 use weft_api::execution as wire;
 use weft_api::operation::NoQuery;
@@ -35,7 +35,8 @@ impl Acting<'_> {
         let (defaults, trace) = (self.engine.policy(), self.around.trace.as_deref());
         let (good, refused) = split(items.map(|item| submission(item?, defaults, trace)));
         let answers = client.submit_batch(good).await.into_iter();
-        Ok(Reply::SubmitExecutions(join(refused, answers.map(|answer| answer.map(|it| submitted(it.value))))).into())
+        Ok(Reply::SubmitExecutions(self.join(refused, answers.map(|answer| answer.map(|it| submitted(it.value)))))
+            .into())
     }
 
     /// All of them or none: the first that is refused refuses the call.
@@ -72,7 +73,8 @@ impl Acting<'_> {
         });
         let (good, refused) = split(items);
         let answers = client.cancel_batch(good).await.into_iter();
-        Ok(Reply::CancelExecutions(join(refused, answers.map(|answer| answer.map(|it| cancelled(it.value))))).into())
+        Ok(Reply::CancelExecutions(self.join(refused, answers.map(|answer| answer.map(|it| cancelled(it.value)))))
+            .into())
     }
 }
 

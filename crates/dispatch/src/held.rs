@@ -4,9 +4,7 @@ use crate::execution::{cancelled, submitted};
 use crate::rejection::problem;
 use crate::steer::answered;
 use crate::submit::submission;
-use crate::work::{
-    cancelling, delayed, delaying, fenced, held, join, settled, settling, split, typed, waited, waiting,
-};
+use crate::work::{cancelling, delayed, delaying, fenced, held, settled, settling, split, typed, waited, waiting};
 use crate::{Acting, Answer, no_batch_id, request_id, sent, text, view};
 use weft_api::execution as x;
 use weft_api::operation::NoQuery;
@@ -24,7 +22,7 @@ impl Acting<'_> {
         let client = self.client()?;
         let (good, refused) = split(items.map(|item| settling(item?)));
         let answers = client.settle_batch(good).await.into_iter();
-        Ok(Reply::Settle(join(refused, answers.map(|answer| answer.map(settled)))).into())
+        Ok(Reply::Settle(self.join(refused, answers.map(|answer| answer.map(settled)))).into())
     }
 
     pub async fn progress(&self, args: Plain<wire::ProgressItem>) -> Result<Answer, Problem> {
@@ -97,6 +95,6 @@ impl Acting<'_> {
         });
         let (good, refused) = split(items);
         let answers = client.submit_batch(good).await.into_iter();
-        Ok(Reply::SpawnChildren(join(refused, answers.map(|answer| answer.map(|it| submitted(it.value))))).into())
+        Ok(Reply::SpawnChildren(self.join(refused, answers.map(|answer| answer.map(|it| submitted(it.value))))).into())
     }
 }

@@ -64,7 +64,7 @@ impl Acting<'_> {
             }
             KeyCreation::Repeated(first) => {
                 let created = wire::CreatedKey { key: self.shown(&first), secret: String::new() };
-                Ok(Answer { existed: true, replayed: true, ..Reply::CreateKey(created).into() })
+                Ok(Answer { replayed: true, ..Reply::CreateKey(created).into() })
             }
             KeyCreation::KeysExist => Err(Problem::new(Code::Internal, "a key was not made")),
         }

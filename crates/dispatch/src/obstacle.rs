@@ -2,22 +2,39 @@
 
 use serde_json::{Value, json};
 use weft_core::Time;
+use weft_core::record::execution::Progress;
 use weft_core::text::Text;
 use weft_engine::{NoWorker, Obstacle, Retry};
 
 /// For people, for programs, and what ends it.
 pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static str>) {
     match obstacle {
-        Obstacle::Done { outcome, reason, by, at, attempt } => (
-            format!("it has ended: {} ({})", outcome.name(), reason.name()),
-            json!({ "outcome": outcome.name(), "reason": reason.name(), "by": **by, "at": at.ms(), "attempt": attempt }),
-            Some("replay"),
-        ),
-        Obstacle::Running { worker, instance, epoch, expires_at } => (
-            format!("`{instance}` has it; its lease lasts {} more", span(expires_at.since(now))),
-            json!({ "worker": **worker, "instance": **instance, "epoch": epoch, "expires_at": expires_at.ms() }),
-            None,
-        ),
+        Obstacle::Done { outcome, reason, by, at, attempt, failure } => {
+            let text = format!("it has ended: {} ({})", outcome.name(), reason.name());
+            let detail = json!({
+                "outcome": outcome.name(),
+                "reason": reason.name(),
+                "by": **by,
+                "at": at.ms(),
+                "attempt": attempt,
+                "failure": failure.as_ref().map(failed),
+            });
+            (with_failure(text, failure.as_ref()), detail, Some("replay"))
+        }
+        Obstacle::Running { worker, instance, epoch, attempt, expires_at, progress } => {
+            let left = span(expires_at.since(now));
+            let detail = json!({
+                "worker": **worker,
+                "instance": **instance,
+                "epoch": epoch,
+                "attempt": attempt,
+                "expires_at": expires_at.ms(),
+                "progress": progress.as_ref().map(|it| json!({
+                    "percent": it.percent, "message": it.message.as_deref(), "at": it.at.ms(),
+                })),
+            });
+            (format!("`{instance}` has it{}; its lease lasts {left} more", so_far(progress.as_ref())), detail, None)
+        }
         Obstacle::CancelRequested { reason, by, kill_at } => (
             format!("a cancel was requested by {by}{}", because(reason)),
             json!({ "reason": **reason, "by": **by, "kill_at": kill_at.map(Time::ms) }),
@@ -33,11 +50,19 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             json!({ "by": **by, "reason": **reason, "at": at.ms() }),
             Some("release"),
         ),
-        Obstacle::Children { waiting, needed, timeout_at } => (
-            format!("it waits for {needed} of {waiting} unfinished children"),
-            json!({ "waiting": waiting, "needed": needed, "timeout_at": timeout_at.map(Time::ms) }),
-            Some("children, time"),
-        ),
+        Obstacle::Children { total, waiting, unfinished, needed, met, timeout_at } => {
+            let detail = json!({
+                "rule": rule(*needed, *total),
+                "needed": needed,
+                "met": met,
+                "waiting": waiting,
+                "total": total,
+                "unfinished": unfinished.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "timeout_at": timeout_at.map(Time::ms),
+            });
+            let left = needed.saturating_sub(*met);
+            (format!("it waits for {left} of {waiting} unfinished children"), detail, Some("children, time"))
+        }
         Obstacle::NotBefore { until, why, last, retry, workers } => {
             let left = span(until.since(now));
             let text = match retry {
@@ -45,13 +70,14 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
                 None => format!("it waits {left} more ({})", why.name().replace('_', " ")),
             };
             let failure = retry.as_ref().and_then(|retry| retry.failure.as_ref());
+            let failure = failure.map(failed);
             let detail = json!({
                 "until": until.ms(),
                 "why": why.name(),
                 "last": last.map(|cause| cause.name()),
                 "retry": retry.as_ref().map(|retry| retry.number),
                 "retries_max": retry.as_ref().map(|retry| retry.max),
-                "failure": failure.map(|(category, message)| json!({ "category": **category, "message": **message })),
+                "failure": failure,
                 "workers": workers,
             });
             (text, detail, Some("time, reschedule"))
@@ -85,11 +111,34 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
 
 /// `retry 2 of 5 in 41s; last failure: smtp "421 try later"`
 fn retrying(retry: &Retry, left: &str) -> String {
-    let text = format!("retry {} of {} in {left}", retry.number, retry.max);
-    match &retry.failure {
+    with_failure(format!("retry {} of {} in {left}", retry.number, retry.max), retry.failure.as_ref())
+}
+
+fn with_failure(text: String, failure: Option<&(Text, Text)>) -> String {
+    match failure {
         Some((category, message)) if message.is_empty() => format!("{text}; last failure: {category}"),
         Some((category, message)) => format!("{text}; last failure: {category} \"{message}\""),
         None => text,
+    }
+}
+
+fn failed((category, message): &(Text, Text)) -> Value {
+    json!({ "category": **category, "message": **message })
+}
+
+/// `, 40 % rendering`
+fn so_far(progress: Option<&Progress>) -> String {
+    let Some(progress) = progress else { return String::new() };
+    let percent = progress.percent.map(|percent| format!("{percent} %"));
+    let parts: Vec<String> = percent.into_iter().chain(progress.message.as_deref().map(str::to_owned)).collect();
+    if parts.is_empty() { String::new() } else { format!(", {}", parts.join(" ")) }
+}
+
+fn rule(needed: u32, total: u32) -> &'static str {
+    match needed {
+        _ if needed == total => "all_of",
+        1 => "any_of",
+        _ => "quorum",
     }
 }
 
@@ -100,9 +149,12 @@ fn no_worker(which: &NoWorker) -> (String, Value, Option<&'static str>) {
         NoWorker::NoneForKind => {
             ("no worker of its lane handles its kind".to_string(), json!({ "which": "none_for_kind" }), clears)
         }
-        NoWorker::AllDraining => {
-            ("the worker takes no more work: it drains".to_string(), json!({ "which": "all_draining" }), clears)
-        }
+        NoWorker::AllDraining => (
+            "every worker that fits drains, and takes no more work".to_string(),
+            json!({ "which": "all_draining" }),
+            clears,
+        ),
+        NoWorker::AllFull => ("every worker that fits is full".to_string(), json!({ "which": "all_full" }), clears),
         NoWorker::AllDead => ("the worker is dead".to_string(), json!({ "which": "all_dead" }), clears),
         NoWorker::MissingCapabilities { nearest, missing } => (
             format!("no worker offers what it needs; `{nearest}` lacks `{}`", missing.join("`, `")),

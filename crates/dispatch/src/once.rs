@@ -9,6 +9,7 @@ use serde::Serialize;
 use weft_api::operation::{Carried, Spec};
 use weft_api::{Args, Code, Problem, Reply};
 use weft_core::digest;
+use weft_core::error::Rejection;
 use weft_engine::Client;
 
 /// By what a repeat is known.
@@ -55,10 +56,16 @@ pub async fn once(
     }
     let reply = carry_out.await?;
     let answer = reply.carry().bytes;
-    match client.keep(verb, id, fingerprint, answer.clone()).await.map_err(problem)? {
+    match client.keep(verb, id, fingerprint, answer.clone()).await {
         // Another one with this id was faster.
-        Some(kept) if kept != answer => replayed(verb, kept),
-        _ => Ok(reply.into()),
+        Ok(Some(kept)) if kept != answer => replayed(verb, kept),
+        Ok(_) => Ok(reply.into()),
+        Err(rejection @ Rejection::IdempotencyMismatch { .. }) => Err(problem(rejection)),
+        // It was carried out, and that is the answer. A repeat is carried out again.
+        Err(rejection) => {
+            tracing::warn!(verb, %rejection, "could not keep the answer to a call for its repeats");
+            Ok(reply.into())
+        }
     }
 }
 

@@ -49,8 +49,12 @@ impl Acting<'_> {
             reply.checkpoint = view.execution.checkpoint().map(view::checkpoint);
         }
         if include.contains(&"result") && view.public_state.is_terminal() {
-            let result = client.result(id, 0).await.map_err(problem)?;
-            reply.result = result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref()));
+            reply.result = match client.result(id, 0).await {
+                Ok(result) => result.bytes.map(|bytes| view::payload(&bytes, result.content_type.as_ref())),
+                // It was replayed meanwhile.
+                Err(Rejection::ExecutionNotTerminal { .. }) => None,
+                Err(rejection) => return Err(problem(rejection)),
+            };
         }
         if include.contains(&"attempts") {
             let page = client.attempts(id, AttemptFilter::default()).await.map_err(problem)?;

@@ -47,12 +47,12 @@ impl Acting<'_> {
         claim.execution = body.execution.as_deref().map(execution_id).transpose()?;
         claim.request_id = request_id;
         let came_at = self.engine.now();
-        let single = claim.execution;
+        let single = claim.execution.map(|_| claim.clone());
         let reply = match (client.claim_until(claim, left).await, single) {
-            (Err(Rejection::NotClaimable { public_state }), Some(id)) => {
+            (Err(Rejection::NotClaimable { public_state }), Some(claim)) => {
                 let refused = problem(Rejection::NotClaimable { public_state });
                 // Why not is what the same check says; an execution that is gone meanwhile has no reasons.
-                let reasons = client.explain(id).await.map(|told| told.reasons).unwrap_or_default();
+                let reasons = client.explain_claim(&claim).await.unwrap_or_default();
                 let codes: Vec<&str> = reasons.iter().map(|reason| reason.code()).collect();
                 return Err(refused.field("reasons", codes));
             }
@@ -83,6 +83,8 @@ impl Acting<'_> {
             ("lane_mode", body.lane_mode.is_some()),
             ("max", body.max.is_some_and(|max| max != 1)),
             ("wait_ms", body.wait_ms.is_some_and(|ms| ms > 0)),
+            ("max_bytes", body.max_bytes.is_some()),
+            ("capabilities", body.ignore_capabilities && !body.capabilities.is_empty()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
             return Err(Problem::invalid(field, "has no effect on a claim of one `execution`; leave it out"));
@@ -102,7 +104,7 @@ impl Acting<'_> {
         let (good, refused) = split(items.map(|item| renewal(item?)));
         let (answers, told) = client.renew_told(good).await;
         let answers = answers.into_iter().map(|answer| answer.map(|it| renewed(it.value)));
-        let Results { results } = join(refused, answers);
+        let Results { results } = self.join(refused, answers);
         let notices = notices(told.notices, self.engine.now());
         Ok(Reply::Renew(wire::RenewReply { results, notices, missed: told.missed }).into())
     }
@@ -114,7 +116,7 @@ impl Acting<'_> {
         let (good, refused) = split(items.map(|item| completion(item?)));
         let answers = client.complete_batch(good).await.into_iter();
         let answers = answers.map(|answer| answer.map(|it| completed(it.value, it.repeated)));
-        Ok(Reply::Complete(join(refused, answers)).into())
+        Ok(Reply::Complete(self.join(refused, answers)).into())
     }
 
     pub async fn fail(&self, args: Plain<Batch<wire::FailItem>>) -> Result<Answer, Problem> {
@@ -123,7 +125,7 @@ impl Acting<'_> {
         let client = self.client()?;
         let (good, refused) = split(items.map(|item| failing(item?)));
         let answers = client.fail_batch(good).await.into_iter();
-        Ok(Reply::Fail(join(refused, answers.map(|answer| answer.map(|it| failed(it.value, it.repeated))))).into())
+        Ok(Reply::Fail(self.join(refused, answers.map(|answer| answer.map(|it| failed(it.value, it.repeated))))).into())
     }
 }
 
@@ -385,13 +387,20 @@ pub fn split<T>(items: impl Iterator<Item = Result<T, Problem>>) -> (Vec<T>, Vec
     (good, refused)
 }
 
-/// Puts the engine's answers between the refusals, in the order of the batch.
-pub fn join<T>(refused: Vec<Option<Problem>>, answers: impl Iterator<Item = Result<T, Rejection>>) -> Results<T> {
-    let mut answers = answers;
-    let unanswered = || Err(Rejection::internal("an item was not answered"));
-    let results = refused.into_iter().map(|refused| match refused {
-        Some(problem) => Item::of(Err(problem)),
-        None => Item::of(answers.next().unwrap_or_else(unanswered).map_err(problem)),
-    });
-    Results { results: results.collect() }
+impl Acting<'_> {
+    /// Puts the engine's answers between the refusals, in the order of the batch. Every problem names the request.
+    pub fn join<T>(
+        &self,
+        refused: Vec<Option<Problem>>,
+        mut answers: impl Iterator<Item = Result<T, Rejection>>,
+    ) -> Results<T> {
+        let request = self.caller.origin.as_ref().map(|origin| origin.request.to_string());
+        let named = |problem: Problem| Problem { request_id: request.clone().filter(|id| !id.is_empty()), ..problem };
+        let unanswered = || Err(Rejection::internal("an item was not answered"));
+        let results = refused.into_iter().map(|refused| match refused {
+            Some(problem) => Err(problem),
+            None => answers.next().unwrap_or_else(unanswered).map_err(problem),
+        });
+        Results { results: results.map(|result| Item::of(result.map_err(named))).collect() }
+    }
 }

@@ -161,6 +161,10 @@ impl Acting<'_> {
         let client = self.client()?;
         let repeat = Repeat::of(op::UndrainWorkers::SPEC, &args, args.body.request_id.as_ref())?;
         let session = args.body.session;
+        let given = [("reason", !args.body.reason.is_empty()), ("deadline_ms", args.body.deadline_ms.is_some())];
+        if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
+            return Err(Problem::invalid(field, "is for a drain; leave it out"));
+        }
         let (target, _) = target(args.body)?;
         self.check_target(&client, &target, session).await?;
         once(&client, repeat, async {
@@ -348,6 +352,13 @@ fn worker(body: &Body) -> wire::Worker {
         registered_at: body.registered_at.ms(),
         last_seen_at: body.last_seen_at.ms(),
         drain: body.state.drain().map(drain),
+        dead: match &body.state {
+            State::Dead { at, marked, .. } => {
+                let reason = marked.as_ref().map(|reason| reason.to_string());
+                Some(wire::Dead { at: at.ms(), marked: marked.is_some(), reason })
+            }
+            _ => None,
+        },
     }
 }
 

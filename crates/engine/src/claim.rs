@@ -3,6 +3,7 @@
 
 use crate::client::{Client, Urgency, unexpected};
 use crate::engine::Shared;
+use crate::explain::{self, For, Obstacle};
 use crate::lanes::{self, Vigil};
 use crate::notices::Mailbox;
 use crate::partition::{ClaimJob, Input, Seat};
@@ -123,6 +124,17 @@ impl Client {
         }
     }
 
+    /// Why a claim of one execution was refused as not claimable, as it meets it: nothing if that is gone meanwhile.
+    pub async fn explain_claim(&self, claim: &Claim) -> Result<Vec<Obstacle>, Rejection> {
+        let Some(id) = claim.execution else { return Ok(Vec::new()) };
+        let Admitted::Yes { session, offer, .. } = worker::admit(&self.shared, &self.principal, claim).await? else {
+            return Ok(Vec::new());
+        };
+        let spec = self.claim_spec(claim, session, offer)?;
+        let told = explain::explain(&self.shared, &self.principal, id, For::Claim(&spec)).await?;
+        Ok(told.reasons)
+    }
+
     /// What the claim does not say is what its process registered with.
     fn claim_spec(&self, claim: &Claim, session: Option<u64>, offer: Option<Offer>) -> Result<ClaimSpec, Rejection> {
         let plain = |lane: Text| LaneWish { lane, weight: 1 };
@@ -159,7 +171,7 @@ impl Client {
         })
     }
 
-    /// Takes what this node knows of.
+    /// Takes what this node knows of. What it does not know of may be more.
     async fn claim_known(
         &self,
         spec: &Arc<ClaimSpec>,
@@ -167,7 +179,10 @@ impl Client {
         leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
-        self.claim_from(order, spec, max, leave).await
+        let all = order.len() == self.shared.partitions.len();
+        let mut reply = self.claim_from(order, spec, max, leave).await?;
+        reply.more |= !all && !reply.executions.is_empty() && reply.executions.len() < max;
+        Ok(reply)
     }
 
     /// Takes what a look at all partitions finds.

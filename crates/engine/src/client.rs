@@ -3,7 +3,7 @@
 use crate::bulk::{self, BulkRequest, BulkView};
 use crate::census::{self, Depths};
 use crate::engine::Shared;
-use crate::explain::Explanation;
+use crate::explain::{Explanation, For};
 use crate::history::{self, AttemptFilter, AttemptPage, HistoryPage, HistoryPlace};
 use crate::notices::{Notices, Told};
 use crate::partition::{Answer, Input, Job};
@@ -351,7 +351,8 @@ impl Client {
     ) -> Result<Option<Bytes>, Rejection> {
         let partition = place::of_key(&self.shared, &self.principal.namespace, &id);
         let command = Command::KeepAnswer(command::KeepAnswer { partition, verb: verb.into(), fingerprint, answer });
-        match self.one(self.call(command, Some(id)), Urgency::Normal).await?.reply {
+        // Small, and about something that has happened: load of others is no reason to lose it.
+        match self.one(self.call(command, Some(id)), Urgency::Urgent).await?.reply {
             Reply::Answer(answer) => Ok(answer),
             other => Err(unexpected(other)),
         }
@@ -509,12 +510,12 @@ impl Client {
 
     /// Why it is not running.
     pub async fn explain(&self, id: ExecutionId) -> Result<Explanation, Rejection> {
-        crate::explain::explain(&self.shared, &self.principal, id, None).await
+        crate::explain::explain(&self.shared, &self.principal, id, For::Anybody).await
     }
 
     /// Why this worker process does not get it.
     pub async fn explain_for(&self, id: ExecutionId, instance: impl Into<Text>) -> Result<Explanation, Rejection> {
-        crate::explain::explain(&self.shared, &self.principal, id, Some(&instance.into())).await
+        crate::explain::explain(&self.shared, &self.principal, id, For::Instance(&instance.into())).await
     }
 
     // Bulk jobs.

@@ -61,6 +61,8 @@ impl From<Body> for Seen {
 /// How long a silent worker counts as live.
 pub const WORKER_TTL_MS: u64 = 60_000;
 const WORKERS_MAX: usize = 10_000;
+/// Looking through all of them costs something, and the next claim of a stranger may be a moment away.
+const PRUNE_EVERY_MS: u64 = 1_000;
 
 #[derive(Default)]
 pub struct Hub {
@@ -70,6 +72,27 @@ pub struct Hub {
     audits: Mutex<Option<mpsc::UnboundedSender<Audit>>>,
     /// Rung when a timer is armed earlier than the runner knows, and at shutdown.
     pub due: Notify,
+}
+
+/// A caller's wait. It leaves nothing behind, however it ends.
+pub struct Waiting<'a> {
+    hub: &'a Hub,
+    id: ExecutionId,
+    told: oneshot::Receiver<()>,
+}
+
+impl Waiting<'_> {
+    pub async fn told(&mut self) {
+        // Nobody tells any more: whoever waits looks again.
+        let _ = (&mut self.told).await;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.told.close();
+        self.hub.forget_waits(self.id);
+    }
 }
 
 /// A caller that waits for something to happen to an execution.
@@ -86,6 +109,7 @@ struct State {
     /// When the due index should be looked at, on the node's clock.
     look_by: Option<Time>,
     workers: BTreeMap<(Text, Text), Seen>,
+    pruned_at: Time,
 }
 
 impl Hub {
@@ -114,23 +138,20 @@ impl Hub {
         }
     }
 
-    /// Resolves when the execution ends on this node, or never.
-    pub fn end_of(&self, id: ExecutionId) -> oneshot::Receiver<()> {
+    /// Told when the execution ends on this node, or never.
+    pub fn end_of(&self, id: ExecutionId) -> Waiting<'_> {
         self.wait(id, true)
     }
 
-    /// Resolves when the execution changes on this node, or never.
-    pub fn change_of(&self, id: ExecutionId) -> oneshot::Receiver<()> {
+    /// Told when the execution changes on this node, or never.
+    pub fn change_of(&self, id: ExecutionId) -> Waiting<'_> {
         self.wait(id, false)
     }
 
-    fn wait(&self, id: ExecutionId, end: bool) -> oneshot::Receiver<()> {
+    fn wait(&self, id: ExecutionId, end: bool) -> Waiting<'_> {
         let (tell, told) = oneshot::channel();
-        let mut state = self.lock();
-        let waiting = state.waits.entry(id).or_default();
-        waiting.retain(|other| !other.tell.is_closed());
-        waiting.push(Wait { end, tell });
-        told
+        self.lock().waits.entry(id).or_default().push(Wait { end, tell });
+        Waiting { hub: self, id, told }
     }
 
     /// True if anybody waits for a change of an execution.
@@ -152,8 +173,8 @@ impl Hub {
         }
     }
 
-    /// Drops the entry of a caller that stopped waiting.
-    pub fn forget_wait(&self, id: ExecutionId) {
+    /// Drops the entries of callers that stopped waiting.
+    fn forget_waits(&self, id: ExecutionId) {
         let mut state = self.lock();
         if let Some(waiting) = state.waits.get_mut(&id) {
             waiting.retain(|other| !other.tell.is_closed());
@@ -199,12 +220,21 @@ impl Hub {
         self.lock().hints.remove(&(timer, partition))
     }
 
+    /// A process has claimed. Of more than can be kept the new ones are left out: their records tell of them.
     pub fn seen(&self, spec: &ClaimSpec, now: Time) {
+        let key = (spec.namespace.clone(), spec.instance.clone());
         let mut state = self.lock();
-        if state.workers.len() >= WORKERS_MAX {
+        if state.workers.len() >= WORKERS_MAX && !state.workers.contains_key(&key) {
+            if now.since(state.pruned_at) < PRUNE_EVERY_MS {
+                return;
+            }
+            state.pruned_at = now;
             state.workers.retain(|_, seen| now.since(seen.at) < WORKER_TTL_MS);
+            if state.workers.len() >= WORKERS_MAX {
+                return;
+            }
         }
-        state.workers.insert((spec.namespace.clone(), spec.instance.clone()), Seen::of(spec, now));
+        state.workers.insert(key, Seen::of(spec, now));
     }
 
     /// A worker process has gone.
@@ -234,5 +264,21 @@ impl Hub {
             .iter()
             .filter(|((owner, _), seen)| owner.as_ref() == namespace && now.since(seen.at) < WORKER_TTL_MS);
         live.map(|((_, instance), seen)| (instance.clone(), seen.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn api_13_a_wait_that_is_dropped_leaves_nothing_behind() {
+        let hub = Hub::default();
+        let id = ExecutionId::new(PartitionId(0), uuid::Uuid::nil());
+        let (one, other) = (hub.end_of(id), hub.change_of(id));
+        drop(one);
+        assert!(hub.is_waited_for());
+        drop(other);
+        assert!(!hub.is_waited_for());
     }
 }

@@ -276,17 +276,16 @@ pub async fn result(shared: &Shared, who: &Principal, id: ExecutionId, wait_ms: 
     let deadline = shared.runtime.clock() + wait_ms;
     loop {
         // Listened for before the read, so that an end between the two is not missed.
-        let ended = shared.hub.end_of(id);
+        let mut ended = shared.hub.end_of(id);
         let execution = load(shared, who, id, PartMask::of(schema::RESULT)).await;
         let left = deadline.since(shared.runtime.clock());
         let open = matches!(&execution, Ok(execution) if !execution.is_done());
         if !open || left == 0 {
             drop(ended);
-            shared.hub.forget_wait(id);
             return ended_as(shared, execution?).await;
         }
         // Another node may end it: then the next look finds out.
-        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), ended).await;
+        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), ended.told()).await;
     }
 }
 
@@ -336,19 +335,18 @@ pub async fn wait(
     let deadline = shared.runtime.clock() + wait_ms;
     loop {
         // Listened for before the read, so that a change between the two is not missed.
-        let changed = shared.hub.change_of(id);
+        let mut changed = shared.hub.change_of(id);
         let loaded = load_revised(shared, who, id, PartMask::ALL).await;
         let left = deadline.since(shared.runtime.clock());
         let waits = |execution: &Execution| !execution.is_done() && until != Some(execution.public_state());
         let waits = matches!(&loaded, Ok((execution, _)) if waits(execution));
         if !waits || left == 0 {
             drop(changed);
-            shared.hub.forget_wait(id);
             let (execution, revision) = loaded?;
             return view(shared, execution, revision).await;
         }
         // Another node may change it: then the next look finds out.
-        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), changed).await;
+        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), changed.told()).await;
     }
 }
 
@@ -571,7 +569,9 @@ impl Walk<'_> {
             let after = match (cursor, self.ascending) {
                 (Some((created, uuid, _)), _) => Some(bound(*created, *uuid)),
                 (None, true) => filter.created_from.map(|from| bound(from.as_i64() - 1, uuid::Uuid::max())),
-                (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, uuid::Uuid::nil())),
+                (None, false) => {
+                    filter.created_until.map(|until| bound(until.as_i64().saturating_add(1), uuid::Uuid::nil()))
+                }
             };
             let until = filter.created_until.filter(|_| self.ascending).map(|until| Value::Int(until.as_i64()));
             Range { prefix, after, until }

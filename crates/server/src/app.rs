@@ -10,6 +10,7 @@ use crate::drain::Drain;
 use crate::forwarded::Proxies;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::waiting::Seats;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use weft_api::node::Setting;
@@ -32,6 +33,9 @@ pub struct Options {
     /// Calls that wait for something, at a time: on this node, and of one key.
     pub waiting_max: usize,
     pub waiting_per_key_max: usize,
+    /// Streams of events at a time, which are counted apart: a worker has one beside the claim with which it waits.
+    pub streams_max: usize,
+    pub streams_per_key_max: usize,
     /// How long calls that are on their way may take when the server stops.
     pub drain: Duration,
     /// How long connections may say nothing.
@@ -86,6 +90,8 @@ impl Options {
             connections_max: 10_000,
             waiting_max: 20_000,
             waiting_per_key_max: 1_000,
+            streams_max: 10_000,
+            streams_per_key_max: 1_000,
             drain: Duration::from_secs(15),
             silence: Silence::default(),
             body_memory: BodyMemory::default(),
@@ -111,6 +117,9 @@ pub(crate) struct Shared {
     pub budget: Budget,
     pub health: Arc<Health>,
     pub metrics: Metrics,
+    /// Calls that wait, and streams, on this node.
+    pub waiting: Seats,
+    pub streams: Seats,
     started: Instant,
 }
 
@@ -142,6 +151,8 @@ impl App {
                 drain: Drain::default(),
                 budget: Budget::new(body_memory),
                 health,
+                waiting: Seats::default(),
+                streams: Seats::default(),
                 started: Instant::now(),
             }),
         }

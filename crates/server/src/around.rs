@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::HOST;
-use http::{HeaderMap, Version};
+use http::{HeaderMap, Method, Version};
 use http_body::Body as _;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -27,18 +27,17 @@ pub async fn around(
     mut request: Request,
     answer: impl AsyncFnOnce(Request, &mut String) -> Result<Response, Problem>,
 ) -> Response {
-    let begun = Instant::now();
     let shared = &app.shared;
     let _entered = shared.metrics.enter();
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.as_str().into()));
     let method = request.method().clone();
+    let mut asked = Asked::new(app, method.clone(), route, id.clone());
     let origin = shared.origins().allowed(request.headers());
     let preflight = cors::is_preflight(&method, request.headers());
     let packing = pack::wanted(request.headers());
     let big_as_text = reply::wants_big_as_text(request.headers());
     let leftover = leftover::lend(&mut request);
-    let mut name = String::from("-");
     let path = request.uri().path();
     let span = tracing::info_span!("request", %method, route, path, request_id = id, status = tracing::field::Empty);
     if let Some(traceparent) = request.headers().get(trace::TRACEPARENT).and_then(|value| value.to_str().ok()) {
@@ -50,7 +49,7 @@ pub async fn around(
         match check_head(&request).and(big_as_text.as_ref().map(|_| ()).map_err(Problem::clone)) {
             Err(problem) => Err(problem),
             // A panic is a fault of ours; it ends this request and nothing else.
-            Ok(()) => AssertUnwindSafe(answer(request, &mut name).instrument(span.clone()))
+            Ok(()) => AssertUnwindSafe(answer(request, &mut asked.name).instrument(span.clone()))
                 .catch_unwind()
                 .await
                 .unwrap_or_else(|_| {
@@ -77,20 +76,48 @@ pub async fn around(
     if let Some(origin) = origin {
         cors::allow(&mut response, origin, preflight);
     }
-    let (status, took) = (response.status().as_u16(), begun.elapsed());
+    let status = response.status().as_u16();
     span.record("status", status);
-    shared.metrics.request(method.as_str(), route, status, took);
-    let line = access::Line {
-        method: method.as_str(),
-        route,
-        status,
-        took,
-        bytes: response.body().size_hint().exact(),
-        principal: &name,
-        request_id: &id,
-    };
-    line.write();
+    asked.answered(status, response.body().size_hint().exact());
     response
+}
+
+/// A request that is being answered. It is measured and has its line in the access log once, also if whoever asked does
+/// not wait for the answer.
+struct Asked<'a> {
+    app: &'a App,
+    method: Method,
+    route: &'a str,
+    id: String,
+    begun: Instant,
+    /// Of the caller, when it is known.
+    name: String,
+    told: bool,
+}
+
+/// What stands for the status of an answer that nobody waited for.
+const CLIENT_LEFT: u16 = 499;
+
+impl<'a> Asked<'a> {
+    fn new(app: &'a App, method: Method, route: &'a str, id: String) -> Self {
+        Self { app, method, route, id, begun: Instant::now(), name: "-".to_owned(), told: false }
+    }
+
+    fn answered(&mut self, status: u16, bytes: Option<u64>) {
+        self.told = true;
+        let took = self.begun.elapsed();
+        self.app.shared.metrics.request(self.method.as_str(), self.route, status, took);
+        let (method, route) = (self.method.as_str(), self.route);
+        access::Line { method, route, status, took, bytes, principal: &self.name, request_id: &self.id }.write();
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.told {
+            self.answered(CLIENT_LEFT, None);
+        }
+    }
 }
 
 fn check_head(request: &Request) -> Result<(), Problem> {

@@ -1,11 +1,11 @@
 //! Keys of requests: looked up, compared, remembered for a moment.
 
+use crate::waiting::Seats;
 use lru::LruCache;
 use std::future::Future;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weft_api::{Code, Problem};
@@ -70,13 +70,15 @@ struct Known {
     key: Option<Arc<StoredKey>>,
     state: Arc<KeyState>,
     read_at: Instant,
+    distrusted: bool,
     touched_at: Option<Instant>,
 }
 
 /// What one key is doing on this node.
 #[derive(Default)]
 pub struct KeyState {
-    waiting: AtomicUsize,
+    pub waiting: Seats,
+    pub streams: Seats,
 }
 
 /// A key that is good.
@@ -130,12 +132,12 @@ impl Keyring {
 
     async fn look_up(&self, id: &str) -> Result<Known, Rejection> {
         let kept = self.lock().get(id).cloned();
-        if let Some(known) = kept.as_ref().filter(|known| known.read_at.elapsed() < self.trust) {
+        if let Some(known) = kept.as_ref().filter(|known| !known.distrusted && known.read_at.elapsed() < self.trust) {
             return Ok(known.clone());
         }
         let key = self.keys.find(id).await?.map(Arc::new);
         let (state, touched_at) = kept.map_or_else(Default::default, |known| (known.state, known.touched_at));
-        let known = Known { key, state, read_at: Instant::now(), touched_at };
+        let known = Known { key, state, read_at: Instant::now(), distrusted: false, touched_at };
         self.lock().put(id.to_string(), known.clone());
         Ok(known)
     }
@@ -151,33 +153,17 @@ impl Keyring {
         self.keys.used(id);
     }
 
-    /// Forgets what it knows of a key, so that a change made here holds at once.
-    pub fn forget(&self, id: &str) {
-        self.lock().pop(id);
+    /// A key was changed here, which holds at once: it is read again before it is trusted. What it is doing goes on.
+    pub fn distrust(&self, id: &str) {
+        if let Some(known) = self.lock().get_mut(id) {
+            known.distrusted = true;
+        }
     }
 }
 
 /// One text for all: missing, malformed, unknown, wrong, expired, revoked.
 fn unauthorized() -> Problem {
     Problem::new(Code::Unauthorized, "the key is missing or not good").hint("send `Authorization: Bearer weft_…`")
-}
-
-impl KeyState {
-    /// Counts a call that waits, unless too many do.
-    pub fn wait(self: &Arc<Self>, max: usize) -> Option<Waiting> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting(self.clone());
-        (before < max).then_some(waiting)
-    }
-}
-
-/// A call that waits; it stops being counted when it ends.
-pub struct Waiting(Arc<KeyState>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A name for the rate of an address: all of an IPv6 site share one.

@@ -6,7 +6,7 @@ use crate::budget::Connection;
 use crate::claim;
 use crate::drain::stopping;
 use crate::identify::{Known, header, identify};
-use crate::waiting::{Seat, key_lost, take_seat, wait_of};
+use crate::waiting::{Open, Seat, key_lost, take_seat, wait_of};
 use crate::{body, query, reply};
 use axum::extract::Request;
 use axum::response::Response;
@@ -66,11 +66,13 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
         if_match: None,
         big_as_text: reply::wants_big_as_text(&parts.headers)?,
     };
-    let (answer, raw) = carry_out_if(app, &parts, spec, &known, wire).await?;
+    let answered = carry_out_if(app, &parts, spec, &known, wire).await;
+    let (answer, raw) = shared.allowed(&known.caller, spec.id, target, answered)?;
     if spec.tag == "keys"
+        && spec.changes()
         && let (Some(keyring), Some(key)) = (&shared.keyring, path.first())
     {
-        keyring.forget(key);
+        keyring.distrust(key);
     }
     respond(&parts, spec, answer, raw)
 }
@@ -165,7 +167,7 @@ async fn carry_out(app: &App, known: &Known, call: Call, around: Around) -> Resu
     let wait = wait_of(&call);
     let _seat: Option<Seat> = match wait {
         Duration::ZERO => None,
-        _ => Some(take_seat(shared, known.good.as_ref())?),
+        _ => Some(take_seat(shared, known.good.as_ref(), Open::Call)?),
     };
     let limit = CALL_MAX + wait;
     let work = async {

@@ -2,6 +2,7 @@
 
 use crate::app::Shared;
 use crate::auth::{self, Good, RateClass};
+use crate::cors::Origins;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
 use http::{Extensions, HeaderMap, HeaderName};
@@ -15,6 +16,11 @@ use weft_dispatch::{Caller, Reach};
 /// Where a request came from; put into its extensions by the listener.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
+
+/// The subject of the certificate with which a connection was opened; put into the extensions of its requests by the
+/// listener.
+#[derive(Clone, Debug)]
+pub struct Subject(pub Text);
 
 /// The id of a request; put into its extensions before it is answered.
 #[derive(Clone, Debug)]
@@ -35,7 +41,7 @@ pub async fn identify(
     name: &mut String,
 ) -> Result<Known, Problem> {
     let Some(keyring) = &shared.keyring else {
-        check_local(parts)?;
+        check_local(parts, &shared.origins())?;
         *name = "dev".to_string();
         let caller = Caller {
             name: "dev".into(),
@@ -65,7 +71,10 @@ pub async fn identify(
         Err(problem) => return Err(problem),
     };
     let key = &good.key;
-    *name = key.name.to_string();
+    *name = match parts.extensions.get::<Subject>() {
+        Some(Subject(subject)) => format!("{} ({subject})", key.name),
+        None => key.name.to_string(),
+    };
     let rate = match key.rate {
         RateClass::Default => Some(shared.rates().default),
         RateClass::Worker => Some(shared.rates().worker),
@@ -88,7 +97,12 @@ pub async fn identify(
 
 fn origin_of(parts: &Parts, key: &str) -> Arc<Origin> {
     let request = parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone());
-    Arc::new(Origin { key: key.into(), address: peer(&parts.extensions).to_string().into(), request })
+    let address = peer(&parts.extensions);
+    let address = match parts.extensions.get::<Subject>() {
+        Some(Subject(subject)) => format!("{address} ({subject})"),
+        None => address.to_string(),
+    };
+    Arc::new(Origin { key: key.into(), address: address.into(), request })
 }
 
 impl Shared {
@@ -122,8 +136,9 @@ fn too_often(shared: &Shared, ms: u64) -> Problem {
         .retry_after(ms)
 }
 
-/// A server without keys answers this machine only, and no web page that was led here by its name server.
-pub fn check_local(parts: &Parts) -> Result<(), Problem> {
+/// A server without keys answers this machine only, and no web page that was led here by its name server or is not
+/// among those that may call.
+pub fn check_local(parts: &Parts, origins: &Origins) -> Result<(), Problem> {
     let refused = |what: &str, value: &str| {
         Problem::new(
             Code::Forbidden,
@@ -142,7 +157,7 @@ pub fn check_local(parts: &Parts) -> Result<(), Problem> {
     }
     if let Some(origin) = header(&parts.headers, &ORIGIN)? {
         let host = origin.split_once("://").map_or("", |(_, host)| host);
-        if !is_local(host) {
+        if !is_local(host) && origins.allowed(&parts.headers).is_none() {
             return Err(refused("origin", &origin));
         }
     }

@@ -3,9 +3,9 @@
 use crate::app::App;
 use crate::around::{HEADERS_MAX, fresh_id, last_words};
 use crate::connection::{Activity, Answering, Observed, Silence};
-use crate::identify::Peer;
+use crate::identify::{Peer, Subject};
 use crate::routes::{metrics_router, router};
-use crate::tls::Identity;
+use crate::tls::{self, Identity};
 use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -213,10 +213,11 @@ impl Connection {
     async fn accept(self, stream: TcpStream, identity: Option<Arc<Identity>>) {
         // Replies are written whole: waiting to fill a packet only makes them late.
         let _ = stream.set_nodelay(true);
-        let Some(identity) = identity else { return self.serve(stream).await };
+        let Some(identity) = identity else { return self.serve(stream, None).await };
         let handshake = tokio_rustls::TlsAcceptor::from(identity.config()).accept(stream);
         if let Ok(Ok(stream)) = tokio::time::timeout(self.silence().head, handshake).await {
-            self.serve(stream).await;
+            let subject = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).and_then(tls::subject);
+            self.serve(stream, subject.map(Subject)).await;
         }
     }
 
@@ -224,7 +225,7 @@ impl Connection {
         self.app.shared.options.silence
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, subject: Option<Subject>) {
         let (silence, activity) = (self.silence(), Activity::new());
         let Self { app, peer, router, builder, watcher } = self;
         let io = TokioIo::new(Observed::new(stream, app.clone(), activity.clone()));
@@ -234,6 +235,9 @@ impl Connection {
             let answering = seen.answering();
             let client = proxies.client(peer, request.headers());
             request.extensions_mut().insert(Peer(client));
+            if let Some(subject) = &subject {
+                request.extensions_mut().insert(subject.clone());
+            }
             request.extensions_mut().insert(seen.clone());
             request.extensions_mut().insert(bodies.clone());
             let answer = router.clone().oneshot(request.map(Body::new));

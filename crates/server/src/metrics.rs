@@ -17,8 +17,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use weft_engine::Engine;
 
@@ -52,7 +50,6 @@ pub struct Metrics {
     refused: Family<Why, Counter>,
     streams: Family<Kind, Gauge>,
     in_flight: Gauge,
-    waiting: Arc<AtomicUsize>,
 }
 
 /// Half a millisecond to a minute.
@@ -82,7 +79,7 @@ impl Metrics {
         table::register(&mut registry, &table::START_TIME, started_at);
         let mut process = Registry::default();
         process.register_collector(Box::new(process::Process));
-        Self { registry, process, requests, seconds, refused, streams, in_flight, waiting: Arc::default() }
+        Self { registry, process, requests, seconds, refused, streams, in_flight }
     }
 
     pub fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
@@ -103,13 +100,6 @@ impl Metrics {
     /// Counts a stream of events of this kind until it ends.
     pub fn stream(&self, kind: &'static str) -> Entered {
         Entered::new(self.streams.get_or_create_owned(&Kind { kind }))
-    }
-
-    /// Counts a call that waits, unless `max` do.
-    pub fn wait(&self, max: usize) -> Option<Seat> {
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat(self.waiting.clone());
-        (before < max).then_some(seat)
     }
 
     /// Everything as it stands. `engine` is the one that these metrics were made for.
@@ -144,14 +134,5 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         self.0.dec();
-    }
-}
-
-/// A call that waits.
-pub struct Seat(Arc<AtomicUsize>);
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

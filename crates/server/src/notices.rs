@@ -4,7 +4,7 @@ use crate::app::App;
 use crate::identify::identify;
 use crate::query::namespace_of;
 use crate::reply;
-use crate::waiting::{key_lost, take_seat};
+use crate::waiting::{Open, key_lost, take_seat};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
@@ -47,7 +47,7 @@ pub async fn serve(app: &App, path: Vec<String>, request: Request, name: &mut St
         return Err(Problem::new(Code::NotAcceptable, "notices come as `text/event-stream` only"));
     }
     let big_as_text = reply::wants_big_as_text(&parts.headers)?;
-    let seat = take_seat(shared, known.good.as_ref())?;
+    let seat = take_seat(shared, known.good.as_ref(), Open::Stream)?;
     let instance = path.into_iter().next().unwrap_or_default();
     // An id that is none of ours is one of which nothing is known: the stream begins with a gap.
     let last = parts.headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default().trim());

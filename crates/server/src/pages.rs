@@ -77,7 +77,7 @@ pub async fn show(app: &App, page: Page, parts: &Parts, name: &mut String) -> Re
         Page::Root | Page::Docs | Page::DocsStyle => {
             // Static pages hold no data and need no key, but a server for this machine answers this machine only.
             if app.is_dev() {
-                check_local(parts)?;
+                check_local(parts, &shared.origins())?;
             }
             Ok(match page {
                 Page::Docs => docs::page(),

@@ -8,6 +8,12 @@ use rustls::server::WebPkiClientVerifier;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
+use weft_core::text::Text;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
+
+/// Of a subject that is longer than names ought to be, the beginning tells enough.
+const SUBJECT_MAX: usize = 200;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +31,14 @@ pub struct Files {
     pub key: PathBuf,
     /// Authorities whose certificates callers must have, if they must have any.
     pub client_ca: Option<PathBuf>,
+}
+
+/// Whose certificate it is, as `CN=web-3,O=shop`; none if it does not say in characters that can be printed.
+pub fn subject(certificate: &CertificateDer<'_>) -> Option<Text> {
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let subject: String = certificate.tbs_certificate.subject.to_string().chars().take(SUBJECT_MAX).collect();
+    let printable = !subject.is_empty() && !subject.chars().any(char::is_control);
+    printable.then(|| subject.into())
 }
 
 /// The identity of the server. New connections get the newest; open ones keep theirs.

@@ -1,32 +1,74 @@
 //! Calls that wait: how long, how many at a time, on the node and of one key, and whether that key is still good.
 
 use crate::app::Shared;
-use crate::auth::{Good, Waiting};
+use crate::auth::Good;
 use crate::identify::Known;
-use crate::metrics;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weft_api::{Call, Code, Problem};
 use weft_core::limits::CLAIM_WAIT_MAX_MS;
 use weft_dispatch::Caller;
 
-/// The place of a call that waits; it is free again when this is dropped.
-pub struct Seat {
-    _of_key: Option<Waiting>,
-    _of_node: metrics::Seat,
+/// What is open at a time. Clones count together.
+#[derive(Clone, Default)]
+pub struct Seats(Arc<AtomicUsize>);
+
+impl Seats {
+    /// A place, unless `max` are taken.
+    fn take(&self, max: usize) -> Option<Place> {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        let place = Place(self.0.clone());
+        (before < max).then_some(place)
+    }
 }
 
-/// Counts a call that waits, on this node and of its key.
-pub fn take_seat(shared: &Shared, good: Option<&Good>) -> Result<Seat, Problem> {
-    let Some(of_node) = shared.metrics.wait(shared.options.waiting_max) else {
-        shared.metrics.refused("busy");
-        return Err(Problem::new(Code::Busy, "too many calls wait on this node").retry_after(1_000));
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What stays open: a call that waits, or a stream, which does not take the place of a call.
+#[derive(Clone, Copy)]
+pub enum Open {
+    Call,
+    Stream,
+}
+
+/// The place of what is open; it is free again when this is dropped.
+pub struct Seat {
+    _of_key: Option<Place>,
+    _of_node: Place,
+}
+
+/// Counts a call that waits or a stream, on this node and of its key.
+pub fn take_seat(shared: &Shared, good: Option<&Good>, open: Open) -> Result<Seat, Problem> {
+    let options = &shared.options;
+    let (of_node, of_key) = match open {
+        Open::Call => ((&shared.waiting, options.waiting_max), options.waiting_per_key_max),
+        Open::Stream => ((&shared.streams, options.streams_max), options.streams_per_key_max),
     };
-    let Some(good) = good else { return Ok(Seat { _of_key: None, _of_node: of_node }) };
-    match good.state.wait(shared.options.waiting_per_key_max) {
-        Some(of_key) => Ok(Seat { _of_key: Some(of_key), _of_node: of_node }),
+    let what = match open {
+        Open::Call => "calls",
+        Open::Stream => "streams",
+    };
+    let Some(node) = of_node.0.take(of_node.1) else {
+        shared.metrics.refused("busy");
+        return Err(Problem::new(Code::Busy, format!("too many {what} wait on this node")).retry_after(1_000));
+    };
+    let Some(good) = good else { return Ok(Seat { _of_key: None, _of_node: node }) };
+    let seats = match open {
+        Open::Call => &good.state.waiting,
+        Open::Stream => &good.state.streams,
+    };
+    match seats.take(of_key) {
+        Some(key) => Ok(Seat { _of_key: Some(key), _of_node: node }),
         None => {
             shared.metrics.refused("rate");
-            Err(Problem::new(Code::RateLimited, "too many calls of this key wait").retry_after(1_000))
+            Err(Problem::new(Code::RateLimited, format!("too many {what} of this key wait")).retry_after(1_000))
         }
     }
 }

@@ -367,25 +367,22 @@ impl Partition {
         }
     }
 
-    /// Leases up to `max` executions in the open batch, best first.
+    /// Leases up to `max` executions in the open batch, best first. What was found goes out at once, nobody waits to fill
+    /// `max`: a claim that stops before it knows that there is nothing else says that there is more.
     fn gather(&mut self, spec: &Arc<ClaimSpec>, max: usize, turn: u64, care: Care) -> (ClaimReply, End) {
         let mut reply = ClaimReply::default();
         let (mut bytes, mut refusals) = (0, 0);
-        while reply.executions.len() < max && !self.is_full() {
-            if refusals >= limits::CLAIM_REFUSALS_MAX {
-                reply.more = true;
-                return (reply, End::Nothing);
+        while reply.executions.len() < max {
+            if refusals >= limits::CLAIM_REFUSALS_MAX || self.is_full() {
+                return (ClaimReply { more: true, ..reply }, End::Nothing);
             }
             let (queue, rank) = match self.ready.best(spec, turn, care) {
                 Best::Nothing => return (reply, End::Nothing),
-                Best::Ask { discover, refill } => {
-                    // What was found goes out at once; nobody waits to fill `max`.
-                    if reply.executions.is_empty() {
-                        self.ask(discover, refill);
-                        return (reply, End::Asked);
-                    }
-                    return (reply, End::Nothing);
+                Best::Ask { discover, refill } if reply.executions.is_empty() => {
+                    self.ask(discover, refill);
+                    return (reply, End::Asked);
                 }
+                Best::Ask { .. } => return (ClaimReply { more: true, ..reply }, End::Nothing),
                 Best::Candidate { queue, rank } => (queue, rank),
             };
             let key = execution_at(self.id, rank);
@@ -395,16 +392,10 @@ impl Partition {
                     self.ready.remove(&queue, rank);
                     continue;
                 }
-                Look::Unknown => {
-                    if reply.executions.is_empty() {
-                        self.want_upcoming(spec, max);
-                        return (reply, End::Asked);
-                    }
-                    return (reply, End::Nothing);
-                }
+                Look::Unknown => return self.stop_short(reply, spec, max),
             };
             if !reply.executions.is_empty() && bytes + size > spec.max_bytes {
-                return (reply, End::Nothing);
+                return (ClaimReply { more: true, ..reply }, End::Nothing);
             }
             match self.take(spec, key, turn) {
                 Taken::Lease(claimed) => {
@@ -419,16 +410,19 @@ impl Partition {
                     self.ready.remove(&queue, rank);
                     refusals += 1;
                 }
-                Taken::Miss => {
-                    if reply.executions.is_empty() {
-                        self.want_upcoming(spec, max);
-                        return (reply, End::Asked);
-                    }
-                    return (reply, End::Nothing);
-                }
+                Taken::Miss => return self.stop_short(reply, spec, max),
             }
         }
         (reply, End::Nothing)
+    }
+
+    /// The next candidate is not loaded: a claim that has nothing yet waits for it.
+    fn stop_short(&mut self, reply: ClaimReply, spec: &Arc<ClaimSpec>, max: usize) -> (ClaimReply, End) {
+        if reply.executions.is_empty() {
+            self.want_upcoming(spec, max);
+            return (reply, End::Asked);
+        }
+        (ClaimReply { more: true, ..reply }, End::Nothing)
     }
 
     /// What is known about a candidate. An entry whose place is not the one its record has is left over from before.

@@ -15,7 +15,7 @@ mod ready;
 mod seat;
 
 pub use claims::ClaimJob;
-pub use ready::{Class, Heads, LaneKey, after_class, class_of_place};
+pub use ready::{Class, Heads, LaneKey, QueueKey, after_class, class_of_place, queue_prefix};
 pub use seat::Seat;
 
 use crate::clock::Clock;

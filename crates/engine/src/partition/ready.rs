@@ -469,7 +469,8 @@ fn class_of(execution: &Execution) -> Class {
     }
 }
 
-fn queue_prefix(key: &QueueKey) -> Vec<Value> {
+/// Where the entries of a queue are in the ready index.
+pub fn queue_prefix(key: &QueueKey) -> Vec<Value> {
     vec![
         Value::text(&key.lane.namespace),
         Value::text(&key.lane.lane),

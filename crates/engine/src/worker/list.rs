@@ -142,24 +142,61 @@ pub(crate) fn only_claims(namespace: &Text, instance: &Text, seen: &Seen) -> Bod
     }
 }
 
-/// The processes that may take work of a namespace: those that claimed here lately, and those that are registered.
-pub(crate) async fn live(shared: &Shared, namespace: &Text) -> Result<Vec<(Text, Seen)>, Rejection> {
+/// A process that could take work, if not now then when something has changed about it.
+pub(crate) struct Taker {
+    pub instance: Text,
+    pub seen: Seen,
+    pub ability: Ability,
+}
+
+/// The better one first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ability {
+    Free,
+    /// It had no room when it last said how much.
+    Full,
+    Draining,
+    Dead,
+}
+
+impl Taker {
+    pub fn of(body: Body) -> Self {
+        let ability = match &body.state {
+            State::Active if body.free == Some(0) => Ability::Full,
+            State::Active => Ability::Free,
+            State::Draining(_) | State::Drained(_) | State::Left { .. } => Ability::Draining,
+            State::Dead { .. } => Ability::Dead,
+        };
+        Self { instance: body.instance.clone(), seen: Seen::from(body), ability }
+    }
+}
+
+/// The processes of a namespace that live: those that claimed here lately, and those that are registered.
+pub(crate) async fn takers(shared: &Shared, namespace: &Text) -> Result<Vec<Taker>, Rejection> {
     let now = shared.now();
-    let mut live: BTreeMap<Text, Seen> = shared.hub.workers(namespace, now).into_iter().collect();
+    let claiming = shared.hub.workers(namespace, now).into_iter();
+    let claiming = claiming.map(|(instance, seen)| Taker { instance, seen, ability: Ability::Free });
+    let mut takers: BTreeMap<Text, Taker> = claiming.map(|taker| (taker.instance.clone(), taker)).collect();
     let (mut after, mut looked) = (None, 0);
     loop {
         let (found, more) = walk(shared, namespace, after.as_ref(), PAGE).await?;
         looked += found.len();
         after = found.last().map(|worker| worker.body.instance.clone()).filter(|_| more && looked < LOOK_MAX);
         for Worker { body, .. } in found {
-            if body.state != State::Active {
-                live.remove(&body.instance);
-            } else if !live.contains_key(&body.instance) && body.silent_at() > now {
-                live.insert(body.instance.clone(), Seen::from(body));
+            let claimed_at = takers.get(&body.instance).map(|taker| taker.seen.at);
+            match &body.state {
+                // What it claims with is newer than what it registered with.
+                State::Active if claimed_at.is_some_and(|at| at >= body.last_seen_at) => {}
+                State::Active | State::Draining(_) | State::Drained(_)
+                    if claimed_at.is_some() || body.silent_at() > now =>
+                {
+                    takers.insert(body.instance.clone(), Taker::of(body));
+                }
+                _ => drop(takers.remove(&body.instance)),
             }
         }
         if after.is_none() {
-            return Ok(live.into_iter().collect());
+            return Ok(takers.into_values().collect());
         }
     }
 }

@@ -11,7 +11,7 @@ pub(crate) mod roster;
 mod verbs;
 
 pub(crate) use enter::claimed;
-pub(crate) use list::{get, list, live};
+pub(crate) use list::{Ability, Taker, get, list, takers};
 pub(crate) use roster::Roster;
 pub(crate) use verbs::{Admitted, admit, deregister, drain, heartbeat, mark_dead, register, renewed, undrain};
 

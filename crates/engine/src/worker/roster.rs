@@ -22,6 +22,8 @@ use weft_store::{Page, Range, Scan, Target};
 /// Processes that are known at a time; others are looked up when they claim in the name of a session, and entered again
 /// with every claim if they have none.
 const KNOWN_MAX: usize = 10_000;
+/// Processes that are entered at a time although no more can be known: names that somebody makes up cost no more.
+const STRANGERS_MAX: usize = 64;
 const PAGE: usize = 1_000;
 /// How old the view of a registry that others write to may be when a claim comes in. Nodes ring when it changes, so
 /// this bounds only what got lost.
@@ -195,6 +197,7 @@ impl Roster {
         let mut inside = self.lock();
         let is_full = inside.known.len() >= KNOWN_MAX;
         let (wait_ms, stirred) = match inside.known.get(&key) {
+            None if is_full && inside.entering.len() >= STRANGERS_MAX => return (None, Stirred::NEVER),
             None if is_full => (0, Stirred::NEVER),
             None => {
                 // Changed at no time, so that whatever the registry says about it counts.

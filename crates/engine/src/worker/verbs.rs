@@ -6,6 +6,7 @@ use super::roster::{self, Offer, Standing, Stirred};
 use super::*;
 use crate::client::Urgency;
 use crate::engine::Shared;
+use crate::notices::Told;
 use crate::place;
 use crate::request::Claim;
 use bytes::Bytes;
@@ -166,13 +167,16 @@ pub(crate) async fn heartbeat(shared: &Shared, who: &Principal, it: Heartbeat) -
     }
     if let Some(ms) = it.renew_ms {
         check_range("renew_ms", ms, limits::LEASE_MS_MIN, limits::LEASE_MS_MAX)?;
+        if it.holding.is_none() {
+            return Err(Rejection::invalid("renew_ms", "renews what `holding` lists, which is missing"));
+        }
     }
     let name = place::of_worker(shared, &who.namespace, &it.instance);
     let beat = Command::BeatWorker(BeatWorker { name, session: it.session, free: it.free });
     let body = run(shared, who, beat).await?;
     let mailbox = shared.hub.mailboxes.seen(&who.namespace, &it.instance, shared.now(), Some(body.ttl_ms));
     let mut reply = Beat {
-        told: mailbox.take(),
+        told: Told::default(),
         drain: body.state.drain().cloned(),
         next_in_ms: body.seen_every_ms(),
         state: body.state.clone(),
@@ -181,7 +185,12 @@ pub(crate) async fn heartbeat(shared: &Shared, who: &Principal, it: Heartbeat) -
         cancel: Vec::new(),
         unknown: Vec::new(),
     };
-    let Some(holding) = it.holding else { return Ok(reply) };
+    let Some(mut holding) = it.holding else {
+        reply.told = mailbox.take();
+        return Ok(reply);
+    };
+    // Those of one partition together, so that they share its commit.
+    holding.sort_by_key(|held| held.id.partition());
     match it.renew_ms {
         Some(ms) => renew(shared, who, &holding, ms, &mut reply).await,
         None => compare(shared, who, &holding, &mut reply).await?,
@@ -195,6 +204,8 @@ pub(crate) async fn heartbeat(shared: &Shared, who: &Principal, it: Heartbeat) -
             && !listed.contains(&(lease.execution, lease.epoch))
     };
     reply.unknown = held.iter().filter_map(HeldLease::of).filter(forgotten).collect();
+    // Taken last: a beat that is refused tells nothing, and must not cost what there is to tell.
+    reply.told = mailbox.take();
     Ok(reply)
 }
 

@@ -1,8 +1,9 @@
 use crate::kit::*;
+use std::collections::BTreeSet;
 use weft_core::record::execution::{Policy, PublicState, Retry};
 use weft_engine::{
     AttemptFilter, Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying,
-    Submission,
+    Submission, Waiting,
 };
 
 #[tokio::test(start_paused = true)]
@@ -108,7 +109,8 @@ async fn ex_72_explain_names_every_reason() {
     let Obstacle::NoWorker(why) = &explanation.reasons[0] else { panic!("{explanation:?}") };
     assert!(format!("{why:?}").contains("a100"));
     kit.client.hold(Holding::new(id, "budget talk")).await.unwrap();
-    assert_eq!(codes(&kit.client.explain(id).await.unwrap()), ["operator_hold"]);
+    let both = ["operator_hold", "no_worker"];
+    assert_eq!(codes(&kit.client.explain(id).await.unwrap()), both, "each keeps it from running");
     kit.client.release(id).await.unwrap();
     let work = kit.client.claim(worker().offers("gpu").offers("a100")).await.unwrap().executions.remove(0);
     let explanation = kit.client.explain(id).await.unwrap();
@@ -173,6 +175,41 @@ async fn ex_69_a_caller_waits_for_a_state_or_the_end() {
     kit.client.complete(Completion::of(&work)).await.unwrap();
     assert_eq!(waiting.await.unwrap().public_state, PublicState::Completed, "it will never be held");
     assert_eq!(kit.client.wait(id, None, 60_001).await.unwrap_err().code(), "invalid_argument");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_long_walk_shows_each_unchanged_one_once_while_others_come_and_go() {
+    const COUNT: usize = 100_000;
+    let kit = open_with(4, Default::default()).await;
+    let mut unchanged = BTreeSet::new();
+    let mut changing = Vec::new();
+    while unchanged.len() + changing.len() < COUNT {
+        pass(1).await;
+        for submitted in kit.client.submit_batch(vec![Submission::new("mail").delay_ms(3_600_000); 1_000]).await {
+            let id = submitted.unwrap().value.id;
+            match (unchanged.len() + changing.len()).is_multiple_of(100) {
+                true => changing.push(id),
+                false => drop(unchanged.insert(id)),
+            }
+        }
+    }
+    let (mut seen, mut cursor) = (BTreeSet::new(), None);
+    loop {
+        let page = kit.client.list(ListFilter { limit: Some(1_000), cursor, ..ListFilter::default() }).await.unwrap();
+        for execution in &page.executions {
+            let again = !seen.insert(execution.id);
+            assert!(!again || !unchanged.contains(&execution.id), "{} came twice", execution.id);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+        kit.submit(Submission::new("late")).await;
+        for id in changing.split_off(changing.len().saturating_sub(10)) {
+            kit.client.cancel(Cancellation::new(id, "meanwhile")).await.unwrap();
+        }
+    }
+    assert!(unchanged.is_subset(&seen), "{} are missing", unchanged.difference(&seen).count());
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,4 +301,58 @@ async fn ex_61_what_an_operator_says_of_an_execution_that_never_ran_is_kept() {
     kit.client.fail(Failing::of(&work).category("smtp").message("421")).await.unwrap();
     kit.client.force_fail(ForceFailing::new(id, "given up", "")).await.unwrap();
     assert_eq!(&*kit.client.get(id).await.unwrap().last_failure.unwrap().message, "given up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_72_others_come_first_wherever_they_are_if_the_same_worker_takes_them() {
+    let kit = open_with(4, Default::default()).await;
+    kit.client.claim(worker().kind("mail").kind("sms")).await.unwrap();
+    for n in 0..20 {
+        kit.submit(Submission::new("sms").idempotency_key(format!("k{n}"))).await;
+        kit.submit(Submission::new("fax").idempotency_key(format!("f{n}"))).await;
+    }
+    pass(5).await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let explanation = kit.client.explain(id).await.unwrap();
+    assert_eq!(explanation.reasons, [Obstacle::Behind { count: 20, exact: true }], "a fax is for nobody here");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_72_an_end_is_explained_with_its_failure() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("mail")).await;
+    let work = kit.claim().await;
+    kit.client.fail(Failing::of(&work).category("smtp").message("550 no such user").never()).await.unwrap();
+    let explanation = kit.client.explain(id).await.unwrap();
+    let [Obstacle::Done { failure, .. }] = &explanation.reasons[..] else { panic!("{explanation:?}") };
+    assert_eq!(*failure, Some(("smtp".into(), "550 no such user".into())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_72_children_that_are_waited_for_are_named() {
+    let kit = open().await;
+    let id = kit.submit(Submission::new("report")).await;
+    let work = kit.claim().await;
+    let mut children = Vec::new();
+    for _ in 0..3 {
+        children.push(kit.submit(Submission::new("page").lane("pages").child_of(&work)).await);
+    }
+    kit.client.wait_children(Waiting::of(&work)).await.unwrap();
+    let page = kit.client.claim(worker().lane("pages")).await.unwrap().executions.remove(0);
+    kit.client.complete(Completion::of(&page)).await.unwrap();
+    let explanation = kit.client.explain(id).await.unwrap();
+    let Obstacle::Children { total, waiting, unfinished, needed, met, .. } = &explanation.reasons[0] else {
+        panic!("{explanation:?}")
+    };
+    assert_eq!((*total, *waiting, *needed, *met), (3, 2, 3, 1));
+    children.retain(|child| *child != page.id);
+    assert_eq!(*unfinished, children);
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_11_times_beyond_all_times_are_bounds_like_others() {
+    let kit = open().await;
+    kit.submit(Submission::new("mail")).await;
+    let filter = ListFilter { created_until: Some(weft_core::Time::from_ms(u64::MAX)), ..Default::default() };
+    assert_eq!(kit.client.list(filter).await.unwrap().executions.len(), 1);
 }

@@ -630,8 +630,14 @@ async fn ex_75_explain_counts_registered_workers() {
     let registration = Registration::new("trainer", "t1", "a").lane("bulk").offers("gpu");
     kit.client.register(registration).await.unwrap();
     assert_eq!(codes().await, ["claimable"]);
+    let why = async || kit.client.explain(id).await.unwrap().reasons;
+    // How much is free is written when something is written anyway.
+    pass(weft_core::limits::WORKER_TTL_MS_DEFAULT / 3).await;
+    kit.client.heartbeat(Heartbeat { free: Some(0), ..Heartbeat::new("t1") }).await.unwrap();
     kit.client.drain(WorkerTarget::Instance("t1".into()), "deploy", None).await.unwrap();
-    assert_eq!(codes().await, ["no_worker"]);
+    assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllDraining)]);
+    kit.client.undrain(WorkerTarget::Instance("t1".into())).await.unwrap();
+    assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllFull)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 use super::*;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 use weft_core::Time;
 use weft_engine::telemetry::Kind as FamilyKind;
 use weft_engine::{Claim, Completion, Config, Submission};

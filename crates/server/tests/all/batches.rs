@@ -41,12 +41,15 @@ async fn api_10_an_item_that_cannot_be_read_does_not_cost_the_others() {
         let mut unknown = good.clone();
         unknown["knd"] = json!(1);
         let items = json!([unknown, {}, good, 7]);
-        let answer = http.call(spec.method.name(), spec.path, &body(spec, &task, items)).await.good();
+        let answer = http.call(spec.method.name(), spec.path, &body(spec, &task, items)).await;
+        let request = answer.header("x-request-id").unwrap().to_string();
+        let answer = answer.good();
         let results = answer["results"].as_array().unwrap();
         let field = |at: usize| results[at]["error"]["fields"]["field"].as_str().unwrap_or_default().to_string();
         assert_eq!((results.len(), field(0).as_str()), (4, "items[0].knd"), "{}: {answer}", spec.id);
         assert!(field(1).starts_with("items[1].") && field(3) == "items[3]", "{}: {answer}", spec.id);
         assert_eq!(results[1]["error"]["code"], "invalid_argument", "{}", spec.id);
+        assert_eq!(results[1]["error"]["request_id"], request, "{}", spec.id);
         assert!(results[2]["ok"].is_object(), "{}: {answer}", spec.id);
         for wrong in [json!({ "items": [1], "more": 1 }), json!({ "items": 1 }), json!([1])] {
             let answer = http.call(spec.method.name(), spec.path, &wrong).await;

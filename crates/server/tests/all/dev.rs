@@ -54,3 +54,16 @@ async fn api_23_without_a_header_the_default_namespace_is_meant() {
     let both = http.call_with("GET", "/v1/executions?namespace=a", &json!(null), &[("weft-namespace", "b")]).await;
     both.refused(400, "invalid_argument");
 }
+
+#[tokio::test]
+async fn api_53_a_page_that_is_listed_may_call_a_server_without_keys() {
+    let page = "https://shop.example";
+    let options =
+        Options { cors_origins: weft_server::Origins::parse(&[page.to_string()], true).unwrap(), ..Options::dev() };
+    let server = Server::start(engine().await, options).await;
+    let mut http = server.http().await;
+    let answer = http.send(Request::get("/v1/executions").header("origin", page), "").await;
+    assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, Some(page)));
+    let other = http.send(Request::get("/v1/executions").header("origin", "https://evil.example"), "").await;
+    other.refused(403, "forbidden");
+}

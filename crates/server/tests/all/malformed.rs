@@ -200,3 +200,43 @@ async fn said(server: &Server, bytes: &str) -> String {
     got.unwrap();
     answer
 }
+
+#[tokio::test]
+async fn ex_8_an_option_without_effect_is_refused() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    http.post("/v1/workers", json!({ "worker": "pool", "instance": "pool-1", "boot_id": "a" })).await.good();
+    let claim = json!({ "worker": "pool", "instance": "pool-1", "execution": id });
+    let with = |field: &str, value: serde_json::Value| {
+        let mut claim = claim.clone();
+        claim[field] = value;
+        claim
+    };
+    let mut ignored = with("capabilities", json!(["gpu"]));
+    ignored["ignore_capabilities"] = json!(true);
+    for (path, body, field) in [
+        ("/v1/work/claim", with("max_bytes", json!(5)), "max_bytes"),
+        ("/v1/work/claim", ignored, "capabilities"),
+        ("/v1/workers/pool-1/heartbeat", json!({ "session": 1, "renew_ms": 30000 }), "renew_ms"),
+        ("/v1/workers/undrain", json!({ "instance": "pool-1", "reason": "x" }), "reason"),
+        ("/v1/workers/undrain", json!({ "instance": "pool-1", "deadline_ms": 5 }), "deadline_ms"),
+    ] {
+        let refused = http.post(path, body).await.refused(400, "invalid_argument");
+        assert_eq!(refused["fields"]["field"], field, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn sd_31_a_claim_by_id_is_told_what_its_own_worker_lacks() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "train", "capabilities": ["gpu"] })).await;
+    // Another one could take it.
+    let able =
+        json!({ "worker": "pool", "instance": "able", "boot_id": "a", "lanes": ["default"], "capabilities": ["gpu"] });
+    http.post("/v1/workers", able).await.good();
+    let claim = json!({ "worker": "pool", "instance": "poor", "execution": id });
+    let refused = http.post("/v1/work/claim", claim).await.refused(409, "not_claimable");
+    assert_eq!(refused["fields"]["reasons"], json!(["no_worker"]));
+}

@@ -87,13 +87,10 @@ async fn sd_59_a_stream_goes_on_after_the_last_event_and_a_gap_is_told() {
     let server = Server::dev().await;
     let mut http = server.http().await;
     let mut events = Events::of(&server, "pool-1", None).await;
-    for kind in ["drain", "undrain"] {
-        if kind == "drain" {
-            let register = json!({ "worker": "pool", "instance": "pool-1", "boot_id": "a" });
-            http.post("/v1/workers", register).await.good();
-        }
-        http.post(&format!("/v1/workers/{kind}"), json!({ "instance": "pool-1", "reason": "x" })).await.good();
-    }
+    let register = json!({ "worker": "pool", "instance": "pool-1", "boot_id": "a" });
+    http.post("/v1/workers", register).await.good();
+    http.post("/v1/workers/drain", json!({ "instance": "pool-1", "reason": "x" })).await.good();
+    http.post("/v1/workers/undrain", json!({ "instance": "pool-1" })).await.good();
     events.next().await;
     let (first, notice) = read(&events.next().await.unwrap());
     assert_eq!(notice["kind"], "drain");

@@ -5,18 +5,24 @@ use serde_json::{Value, json};
 use weft_engine::Config;
 use weft_server::Options;
 
+/// Leases that are renewed while others are sent away.
+const LEASES: usize = 10_000;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn api_31_submitters_are_told_to_come_back_while_workers_keep_their_leases() {
     let config = Config { queue_max: 4, ..Config::default() };
     let server = Server::start(slow_engine(config, 30).await, Options::dev()).await;
     let mut worker = server.http().await;
-    let items = vec![json!({ "kind": "mail" }); 50];
-    worker.post("/v1/executions/batch", json!({ "items": items })).await.good();
-    let claim = json!({ "worker": "pool", "instance": "pool-1", "max": 50, "wait_ms": 5000 });
-    let claimed = worker.post("/v1/work/claim", claim).await.good();
-    let held: Vec<Value> =
-        claimed["executions"].as_array().unwrap().iter().map(|task| Task(task.clone()).held(json!({}))).collect();
-    assert!(!held.is_empty());
+    let batch = json!({ "items": vec![json!({ "kind": "mail" }); 1_000] });
+    for _ in 0..LEASES / 1_000 {
+        worker.post("/v1/executions/batch", batch.clone()).await.good();
+    }
+    let mut held: Vec<Value> = Vec::new();
+    while held.len() < LEASES {
+        let claim = json!({ "worker": "pool", "instance": "pool-1", "max": 256, "wait_ms": 5000, "lease_ms": 600_000 });
+        let claimed = worker.post("/v1/work/claim", claim).await.good();
+        held.extend(claimed["executions"].as_array().unwrap().iter().map(|task| Task(task.clone()).held(json!({}))));
+    }
     let flood: Vec<_> = (0..100)
         .map(|_| {
             let address = server.address;
@@ -35,8 +41,8 @@ async fn api_31_submitters_are_told_to_come_back_while_workers_keep_their_leases
             })
         })
         .collect();
-    for _ in 0..10 {
-        let renewed = worker.post("/v1/work/renew", json!({ "items": held })).await.good();
+    for some in held.chunks(1_000) {
+        let renewed = worker.post("/v1/work/renew", json!({ "items": some })).await.good();
         let results = renewed["results"].as_array().unwrap();
         assert!(results.iter().all(|result| result["ok"].is_object()), "{renewed}");
     }

@@ -127,7 +127,10 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let task = it.http.claim().await;
     let item = task.held(json!({ "verb": "delay", "request_id": "later", "delay_ms": 0 }));
     let first = it.batch("settle", &json!({ "items": [item] })).await;
-    assert_eq!(it.http.post("/v1/work/settle", json!({ "items": [item] })).await.good(), first);
+    let again = it.http.post("/v1/work/settle", json!({ "items": [item] })).await.good();
+    let (first, again) = (&first["results"][0]["ok"], &again["results"][0]["ok"]);
+    assert_eq!((&first["until_at"], &first["repeated"]), (&again["until_at"], &Value::Null));
+    assert_eq!(again["repeated"], true);
 
     let force = json!({ "reason": "x", "result": { "json": 1 } });
     it.call("force_complete", &id, force, Some(json!({ "reason": "x", "result": { "json": 2 } }))).await;

@@ -87,3 +87,15 @@ async fn api_51_callers_without_a_certificate_of_the_right_authority_are_refused
         }
     }
 }
+
+#[tokio::test]
+async fn api_51_the_subject_of_a_callers_certificate_is_in_the_audit_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, client) = (certificates(&["localhost"]).unwrap(), certificates(&["worker"]).unwrap());
+    let (server, _) = serve(write(folder.path(), &own, Some(&client.authority))).await;
+    let mut http = connect(&server, &own.authority, Some(&client)).await.unwrap();
+    let id = http.submit(serde_json::json!({ "kind": "mail" })).await;
+    http.post(&format!("/v1/executions/{id}/hold"), serde_json::json!({ "reason": "x" })).await.good();
+    let audit = http.get("/v1/audit").await.good();
+    assert_eq!(audit["items"][0]["address"], "127.0.0.1 (CN=rcgen self signed cert)");
+}

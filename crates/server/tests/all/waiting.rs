@@ -88,3 +88,31 @@ async fn api_30_too_many_calls_of_one_key_that_wait_are_refused() {
     assert!(refused.header("retry-after").is_some());
     waits.abort();
 }
+
+#[tokio::test]
+async fn api_30_a_stream_does_not_take_the_place_of_a_call_that_waits() {
+    let few = |options: &mut weft_server::Options| {
+        options.waiting_per_key_max = 1;
+        options.streams_per_key_max = 1;
+    };
+    let server = Server::keyed_with(engine().await, few).await;
+    let key = server.key(weft_core::command::Scopes::WORK, &["shop"]);
+    let _events = crate::notices::Events::of(&server, "pool-1", Some(&key)).await;
+    let mut http = server.http_as(&key).await;
+    let claim = json!({ "worker": "pool", "instance": "pool-1", "wait_ms": 10 });
+    http.post("/v1/work/claim", claim).await.good();
+    http.get("/v1/workers/pool-2/notices").await.refused(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn api_56_a_request_whose_caller_left_is_counted() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let id = http.submit(json!({ "kind": "mail" })).await;
+    let mut gone = server.http().await;
+    let read = tokio::spawn(async move { gone.get(&format!("/v1/executions/{id}?wait_ms=60000")).await });
+    until("the read waits", || server.level("weft_http_in_flight") == 1).await;
+    read.abort();
+    let line = "weft_http_requests_total{method=\"GET\",route=\"/v1/executions/{execution}\",status=\"499\"} 1";
+    until("it is counted", || server.app.metrics_text().contains(line)).await;
+}

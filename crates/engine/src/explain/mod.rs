@@ -1,22 +1,22 @@
 //! Why an execution is not running. Uses the claim's own candidate check, so that the two cannot disagree.
 
+mod behind;
+mod workers;
+
 use crate::engine::Shared;
-use crate::hub::Seen;
 use crate::reads;
-use bytes::Bytes;
+use crate::request::ClaimSpec;
+use crate::worker::{Ability, Taker};
 use weft_core::command::Principal;
 use weft_core::error::Rejection;
-use weft_core::execution::check::{self, NotTaken, Want};
 use weft_core::record::execution::{
-    Cancel, EndCause, Hold, Holds, LastLease, Outcome, PublicState, Reason, State, Why,
+    Cancel, ChildrenHold, EndCause, Hold, Holds, LastLease, Outcome, Progress, PublicState, Reason, State, Why,
 };
 use weft_core::record::trouble::Failing;
-use weft_core::record::worker::{Body, State as WorkerState};
 use weft_core::record::{Execution, Key, Record};
-use weft_core::schema::{self, IndexId, PartMask, Value};
+use weft_core::schema::{self, PartMask};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
-use weft_store::{Range, Scan, Target};
 
 /// All reasons that apply, in order, and when the first of them clears by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +37,16 @@ pub enum Obstacle {
         by: Text,
         at: Time,
         attempt: Option<u32>,
+        /// Category and message, if it ended without success and its record is there.
+        failure: Option<(Text, Text)>,
     },
     Running {
         worker: Text,
         instance: Text,
         epoch: u64,
+        attempt: u32,
         expires_at: Time,
+        progress: Option<Progress>,
     },
     CancelRequested {
         reason: Text,
@@ -59,8 +63,13 @@ pub enum Obstacle {
         at: Time,
     },
     Children {
+        total: u32,
+        /// Those that have not ended, and the first of them.
         waiting: u32,
+        unfinished: Vec<ExecutionId>,
+        /// How many of all must succeed, and how many have.
         needed: u32,
+        met: u32,
         timeout_at: Option<Time>,
     },
     NotBefore {
@@ -109,7 +118,10 @@ pub enum NoWorker {
         nearest: Text,
         missing: Vec<Text>,
     },
+    /// Those that fit take no more work.
     AllDraining,
+    /// Those that fit had no room when they were last heard of.
+    AllFull,
     /// The one that was asked about was silent too long, or was given up.
     AllDead,
 }
@@ -143,20 +155,34 @@ impl Obstacle {
     }
 }
 
-const BEHIND_MAX: usize = 10_000;
-const PAGE: usize = 1_000;
+/// Unfinished children that are named.
+const CHILDREN_TOLD: usize = 20;
+/// Children that are read at a time to find them, and altogether.
+const CHILDREN_PAGE: usize = 100;
+const CHILDREN_READ_MAX: usize = 2_000;
 
-/// With an instance, what stands in the way of a claim is told as that worker process meets it.
+/// For whom it is explained.
+#[derive(Clone, Copy)]
+pub enum For<'a> {
+    Anybody,
+    /// What stands in the way of a claim is told as this worker process meets it.
+    Instance(&'a Text),
+    /// As a claim of this very execution meets it, which asks for no lane.
+    Claim(&'a ClaimSpec),
+}
+
 pub async fn explain(
     shared: &Shared,
     who: &Principal,
     id: ExecutionId,
-    instance: Option<&Text>,
+    whom: For<'_>,
 ) -> Result<Explanation, Rejection> {
     let execution = reads::load(shared, who, id, PartMask::NONE).await?;
-    let worker = match instance {
-        Some(instance) => Some(crate::worker::get(shared, who, instance).await?.0),
-        None => None,
+    let takers = match whom {
+        For::Instance(instance) => vec![Taker::of(crate::worker::get(shared, who, instance).await?.0)],
+        _ if execution.is_done() || execution.lease().is_some() => Vec::new(),
+        For::Anybody => crate::worker::takers(shared, &execution.spec.namespace).await?,
+        For::Claim(spec) => vec![workers::claimer(spec, &execution)],
     };
     let now = shared.now();
     let mut reasons = Vec::new();
@@ -164,7 +190,11 @@ pub async fn explain(
     match &execution.hot.state {
         State::Done { outcome, reason, by, at, attempt, .. } => {
             let (outcome, reason, by) = (*outcome, *reason, by.clone());
-            reasons.push(Obstacle::Done { outcome, reason, by, at: *at, attempt: *attempt });
+            let failure = match attempt.filter(|_| outcome != Outcome::Success) {
+                Some(index) => failure_of(shared, execution.id, index).await?,
+                None => None,
+            };
+            reasons.push(Obstacle::Done { outcome, reason, by, at: *at, attempt: *attempt, failure });
         }
         State::Active { lease, cancel, parked, .. } => {
             running = lease.expires_at > now;
@@ -173,23 +203,29 @@ pub async fn explain(
                     worker: lease.worker.clone(),
                     instance: lease.instance.clone(),
                     epoch: lease.epoch,
+                    attempt: execution.hot.attempts.saturating_sub(1),
                     expires_at: lease.expires_at,
+                    progress: execution.hot.progress.clone(),
                 });
             }
             reasons.extend(cancel.as_ref().map(asked_to_stop));
             if !running {
                 reasons.push(Obstacle::RequeueDue { lapsed_at: lease.expires_at });
             }
-            reasons.extend(held(parked));
+            reasons.extend(held(shared, &execution, parked).await?);
         }
         State::Blocked { holds, not_before, .. } => {
-            reasons.extend(held(holds));
+            reasons.extend(held(shared, &execution, holds).await?);
             if let Some((until, why)) = not_before.filter(|(until, _)| *until > now) {
-                reasons.push(waits(shared, &execution, until, why).await?);
+                reasons.push(waits(shared, &execution, &takers, until, why).await?);
             }
+            reasons.extend(workers::none(&execution, &takers).map(Obstacle::NoWorker));
         }
-        State::Delayed { until, why, .. } => reasons.push(waits(shared, &execution, *until, *why).await?),
-        State::Ready { order, .. } => waiting(shared, &execution, *order, worker, &mut reasons).await?,
+        State::Delayed { until, why, .. } => {
+            reasons.push(waits(shared, &execution, &takers, *until, *why).await?);
+            reasons.extend(workers::none(&execution, &takers).map(Obstacle::NoWorker));
+        }
+        State::Ready { order, .. } => reasons.extend(ready(shared, &execution, *order, &takers, now).await?),
     }
     reasons.extend(execution.trouble().into_iter().flat_map(|trouble| &trouble.items).map(failing));
     Ok(Explanation {
@@ -205,43 +241,79 @@ fn asked_to_stop(cancel: &Cancel) -> Obstacle {
     Obstacle::CancelRequested { reason: cancel.reason.clone(), by: cancel.by.clone(), kill_at: cancel.kill_at }
 }
 
-fn held(holds: &Holds) -> Vec<Obstacle> {
-    let reasons = holds.iter().map(|hold| match hold {
-        Hold::Operator { by, reason, at } => Obstacle::OperatorHold { by: by.clone(), reason: reason.clone(), at: *at },
-        Hold::Children(hold) => Obstacle::Children {
-            waiting: hold.children.len() as u32 - hold.met - hold.unmet,
-            needed: hold.needed,
-            timeout_at: hold.timeout_at,
-        },
-    });
-    reasons.collect()
+async fn held(shared: &Shared, execution: &Execution, holds: &Holds) -> Result<Vec<Obstacle>, Rejection> {
+    let mut reasons = Vec::new();
+    for hold in holds.iter() {
+        reasons.push(match hold {
+            Hold::Operator { by, reason, at } => {
+                Obstacle::OperatorHold { by: by.clone(), reason: reason.clone(), at: *at }
+            }
+            Hold::Children(hold) => Obstacle::Children {
+                total: hold.children.len() as u32,
+                waiting: hold.children.len() as u32 - hold.met - hold.unmet,
+                unfinished: unfinished(shared, execution, hold).await?,
+                needed: hold.needed,
+                met: hold.met,
+                timeout_at: hold.timeout_at,
+            },
+        });
+    }
+    Ok(reasons)
 }
 
-async fn waits(shared: &Shared, execution: &Execution, until: Time, why: Why) -> Result<Obstacle, Rejection> {
+/// The first children that have not ended. They are in the partition of their parent.
+async fn unfinished(
+    shared: &Shared,
+    execution: &Execution,
+    hold: &ChildrenHold,
+) -> Result<Vec<ExecutionId>, Rejection> {
+    let mut unfinished = Vec::new();
+    for ids in hold.children[..hold.children.len().min(CHILDREN_READ_MAX)].chunks(CHILDREN_PAGE) {
+        let keys = ids.iter().map(|id| (Key::Execution(*id), schema::execution::LIGHT)).collect();
+        let read = shared.store.read(execution.id.partition(), keys).await.map_err(reads::unavailable)?;
+        for (id, found) in ids.iter().zip(read.found) {
+            let Some(found) = found else { continue };
+            let record = reads::decode(Key::Execution(*id), &found, schema::execution::LIGHT)?;
+            if matches!(record, Record::Execution(child) if !child.is_done()) {
+                unfinished.push(*id);
+            }
+            if unfinished.len() == CHILDREN_TOLD {
+                return Ok(unfinished);
+            }
+        }
+    }
+    Ok(unfinished)
+}
+
+async fn waits(
+    shared: &Shared,
+    execution: &Execution,
+    takers: &[Taker],
+    until: Time,
+    why: Why,
+) -> Result<Obstacle, Rejection> {
     let last = execution.hot.last_lease.as_ref().map(|LastLease { end, .. }| end.cause());
     let retry = match why {
         Why::RetryBackoff => Some(retry(shared, execution).await?),
         Why::Start | Why::ReclaimBackoff | Why::WorkerDelay => None,
     };
-    let spec = &execution.spec;
-    let fits = |seen: &Seen| {
-        let (kinds, capabilities) = (seen.kinds.as_deref(), &seen.capabilities);
-        let want = Want { namespace: &spec.namespace, kinds, capabilities };
-        seen.lanes.contains(&spec.lane) && check::fits(execution, &want).is_ok()
-    };
-    let workers = crate::worker::live(shared, &spec.namespace).await?;
-    let workers = workers.iter().filter(|(_, seen)| fits(seen)).count();
+    let could = |taker: &&Taker| matches!(taker.ability, Ability::Free | Ability::Full);
+    let workers = workers::fitting(execution, takers).filter(could).count();
     Ok(Obstacle::NotBefore { until, why, last, retry, workers })
 }
 
 /// The last attempt says what went wrong.
 async fn retry(shared: &Shared, execution: &Execution) -> Result<Retry, Rejection> {
-    let last = Key::Attempt(execution.id, execution.hot.attempts.saturating_sub(1));
-    let failure = match reads::read_one(shared, last, schema::attempt::LIGHT).await? {
+    let failure = failure_of(shared, execution.id, execution.hot.attempts.saturating_sub(1)).await?;
+    Ok(Retry { number: execution.hot.retries_used, max: execution.spec.policy.retry.max_retries, failure })
+}
+
+/// Category and message of an attempt that failed, if its record is there.
+async fn failure_of(shared: &Shared, id: ExecutionId, attempt: u32) -> Result<Option<(Text, Text)>, Rejection> {
+    Ok(match reads::read_one(shared, Key::Attempt(id, attempt), schema::attempt::LIGHT).await? {
         Some(Record::Attempt(attempt)) => attempt.failure.map(|failure| (failure.category, failure.message)),
         _ => None,
-    };
-    Ok(Retry { number: execution.hot.retries_used, max: execution.spec.policy.retry.max_retries, failure })
+    })
 }
 
 fn failing(item: &Failing) -> Obstacle {
@@ -255,117 +327,25 @@ fn failing(item: &Failing) -> Obstacle {
 }
 
 /// A ready execution waits for a worker, or behind others.
-async fn waiting(
+async fn ready(
     shared: &Shared,
     execution: &Execution,
     order: i64,
-    worker: Option<Body>,
-    reasons: &mut Vec<Obstacle>,
-) -> Result<(), Rejection> {
-    let now = shared.now();
-    let stopped = worker.as_ref().and_then(stopped);
-    let workers = match worker {
-        Some(body) => vec![(body.instance.clone(), Seen::from(body))],
-        None => crate::worker::live(shared, &execution.spec.namespace).await?,
-    };
-    if let Some(why) = no_worker(execution, &workers, now, reasons).or(stopped) {
-        reasons.push(Obstacle::NoWorker(why));
+    takers: &[Taker],
+    now: Time,
+) -> Result<Vec<Obstacle>, Rejection> {
+    if let Some(at) = execution.hot.deadline_at.filter(|at| *at <= now) {
+        return Ok(vec![Obstacle::DeadlineDue { at }]);
     }
-    let (count, exact) = behind(shared, execution, order).await?;
+    let mut reasons = Vec::new();
+    reasons.extend(workers::none(execution, takers).map(Obstacle::NoWorker));
+    let fitting: Vec<&Taker> = workers::fitting(execution, takers).collect();
+    let (count, exact) = behind::count(shared, execution, order, &fitting).await?;
     if count > 0 {
         reasons.push(Obstacle::Behind { count, exact });
     }
     if reasons.is_empty() {
         reasons.push(Obstacle::Claimable);
     }
-    Ok(())
-}
-
-/// Why this worker process is handed nothing at all.
-fn stopped(body: &Body) -> Option<NoWorker> {
-    match body.state {
-        WorkerState::Active => None,
-        WorkerState::Draining(_) | WorkerState::Drained(_) | WorkerState::Left { .. } => Some(NoWorker::AllDraining),
-        WorkerState::Dead { .. } => Some(NoWorker::AllDead),
-    }
-}
-
-fn no_worker(
-    execution: &Execution,
-    workers: &[(Text, Seen)],
-    now: Time,
-    reasons: &mut Vec<Obstacle>,
-) -> Option<NoWorker> {
-    let on_lane: Vec<&(Text, Seen)> =
-        workers.iter().filter(|(_, seen)| seen.lanes.contains(&execution.spec.lane)).collect();
-    let mut worst = NoWorker::NoneOnLane;
-    let mut nearest: Option<(usize, Text)> = None;
-    for (instance, seen) in on_lane {
-        let want = Want {
-            namespace: &execution.spec.namespace,
-            kinds: seen.kinds.as_deref(),
-            capabilities: &seen.capabilities,
-        };
-        match check::candidate(execution, &want, now) {
-            Ok(()) => return None,
-            Err(NotTaken::DeadlineDue) => {
-                reasons.extend(execution.hot.deadline_at.map(|at| Obstacle::DeadlineDue { at }));
-                return None;
-            }
-            Err(NotTaken::Capabilities) => {
-                let missing = execution.spec.capabilities.missing_from(&seen.capabilities);
-                let missing: Vec<Text> = missing.map(Text::from).collect();
-                let place = (missing.len(), instance.clone());
-                if nearest.as_ref().is_none_or(|known| place < *known) {
-                    nearest = Some(place);
-                    worst = NoWorker::MissingCapabilities { nearest: instance.clone(), missing };
-                }
-            }
-            Err(NotTaken::Kind | NotTaken::NotReady | NotTaken::Namespace) => {
-                if nearest.is_none() {
-                    worst = NoWorker::NoneForKind;
-                }
-            }
-        }
-    }
-    Some(worst)
-}
-
-/// How many executions of its own queue come first.
-async fn behind(shared: &Shared, execution: &Execution, order: i64) -> Result<(usize, bool), Rejection> {
-    let spec = &execution.spec;
-    let prefix = vec![
-        Value::text(&spec.namespace),
-        Value::text(&spec.lane),
-        Value::text(&spec.kind),
-        Value::text(spec.capabilities.joined()),
-        Value::Bytes(spec.concurrency_key.clone().unwrap_or_default()),
-    ];
-    let mut range = Range { prefix, after: None, until: Some(Value::Int(order)) };
-    let own = Bytes::copy_from_slice(execution.id.uuid().as_bytes());
-    let mut count = 0;
-    loop {
-        let scan = Scan {
-            target: Target::Index(IndexId::Ready),
-            ranges: vec![range.clone()],
-            limit: PAGE,
-            descending: false,
-            parts: None,
-        };
-        let partition = Some(execution.id.partition());
-        let page = shared.store.scan(partition, scan).await.map_err(reads::unavailable)?.pop().unwrap_or_default();
-        for entry in &page.entries {
-            if matches!(entry.place.columns.last(), Some(Value::Int(at)) if (*at, &entry.place.key) >= (order, &own)) {
-                return Ok((count, true));
-            }
-            count += 1;
-        }
-        if count >= BEHIND_MAX {
-            return Ok((count, false));
-        }
-        if !page.more {
-            return Ok((count, true));
-        }
-        range.after = page.entries.last().map(|entry| entry.place.clone());
-    }
+    Ok(reasons)
 }
