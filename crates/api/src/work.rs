@@ -84,7 +84,7 @@ pub struct Claimed {
     /// Notices were dropped before they could be told; a heartbeat with `holding` tells what they said
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub missed: bool,
-    /// Candidates were left; ask again
+    /// There may be more; ask again
     pub more: bool,
     /// The node, or this worker, is stopping; claim elsewhere, or not at all
     pub draining: bool,

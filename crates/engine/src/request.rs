@@ -311,7 +311,7 @@ impl Claim {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimReply {
     pub executions: Vec<Claimed>,
-    /// Candidates were left because too many were refused; ask again.
+    /// There may be more: what was found at once is given out, and too many refusals end a search. Ask again.
     pub more: bool,
     /// The node is shutting down, or the worker process is draining: claim elsewhere, or no more.
     pub draining: bool,

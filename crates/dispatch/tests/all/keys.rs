@@ -90,7 +90,7 @@ async fn sec_4_the_secret_of_a_new_key_is_shown_once_and_fits_what_is_stored() {
 
     let again = Asked { request_id: Some("same"), ..ask("create_key", None, body) };
     let answer = call(&dispatch, &root(), again).await.unwrap();
-    assert!(answer.replayed && answer.existed);
+    assert!(answer.replayed && !answer.existed, "with the status of the first");
     let Reply::CreateKey(repeat) = answer.reply else { panic!("a key") };
     assert_eq!((repeat.key.id, repeat.secret.as_str()), (made.key.id, ""));
     assert_eq!(listed(&dispatch, &root()).await, ["mailer"]);

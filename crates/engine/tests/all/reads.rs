@@ -346,7 +346,7 @@ async fn ex_72_children_that_are_waited_for_are_named() {
     };
     assert_eq!((*total, *waiting, *needed, *met), (3, 2, 3, 1));
     children.retain(|child| *child != page.id);
-    assert_eq!(*unfinished, children);
+    assert_eq!(BTreeSet::from_iter(unfinished), BTreeSet::from_iter(&children));
 }
 
 #[tokio::test(start_paused = true)]
