@@ -27,7 +27,7 @@ use weft_core::limits;
 use weft_core::record::Attempt;
 use weft_core::record::api_key::Reach;
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
-use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
+use weft_core::reply::{Cancelled, ChildOutcome, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::text::Text;
 use weft_core::{BulkId, CommitId, ExecutionId, PartitionId, Time};
 
@@ -470,6 +470,18 @@ impl Client {
         limit: usize,
     ) -> Result<ChildPage, Rejection> {
         reads::children(&self.shared, &self.principal, id, cursor, limit).await
+    }
+
+    /// How children of a held execution have ended, in the order of `ids`, for the holder of its lease: as many as fit,
+    /// at least one.
+    pub async fn held_children(
+        &self,
+        id: ExecutionId,
+        fence: Fence,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<ChildOutcome>, Rejection> {
+        self.principal.scopes.need(command::Scopes::WORK, "work")?;
+        reads::held_children(&self.shared, &self.principal, id, fence, ids).await
     }
 
     /// Attempts in order, the open one last.
