@@ -636,11 +636,14 @@ fn command_span(call: &Call, partition: PartitionId) -> Span {
     span
 }
 
+/// Of the calls of one job: where their answers belong, and their spans.
+type Places = Vec<(usize, Span)>;
+
 impl Shared {
     /// Sends calls to their partitions and gathers the answers in order.
     pub(crate) async fn run(&self, calls: Vec<Result<Call, Rejection>>, urgency: Urgency) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(calls.len());
-        let mut jobs: BTreeMap<PartitionId, (Vec<(usize, Span)>, Vec<Call>)> = BTreeMap::new();
+        let mut jobs: BTreeMap<PartitionId, (Places, Vec<Call>)> = BTreeMap::new();
         for (at, call) in calls.into_iter().enumerate() {
             match call.and_then(|call| place::of_call(self, &call).map(|partition| (partition, call))) {
                 Ok((partition, call)) => {

@@ -359,3 +359,25 @@ async fn sdk_31_a_defect_of_the_server_costs_neither_a_lease_nor_a_result() {
     submitted(harness.client(), "long", &[5, 5, 40]).await;
     ended_under_the_first_lease(&harness).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn sd_55_a_worker_with_more_leases_than_a_heartbeat_may_list_lists_none() {
+    let harness = Harness::new().await;
+    let listed: Arc<Mutex<Vec<Option<usize>>>> = Arc::default();
+    let noted = listed.clone();
+    let client = between(harness.client(), move |call, inner| {
+        if let Call::Heartbeat(args) = &call {
+            noted.lock().unwrap().push(args.body.holding.as_ref().map(Vec::len));
+        }
+        async move { inner.dispatch(call).await }
+    });
+    submitted(harness.client(), "long", &[30; 10_001]).await;
+    let worker = Worker::new(client).concurrency(11_000).lease(secs(120)).handle("long", long);
+    let handle = worker.handle_on();
+    tokio::spawn(worker.run());
+    harness.advance(secs(25)).await;
+    assert_eq!(handle.health().held, 10_001);
+    harness.advance(secs(20)).await;
+    assert_eq!(*listed.lock().unwrap(), [None, Some(0)], "the second when all have ended");
+    assert_eq!(handle.health().failures, 0, "{:?}", handle.health());
+}

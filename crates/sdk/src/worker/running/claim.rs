@@ -1,7 +1,7 @@
 //! Taking work: one waiting claim over all lanes, for as many tasks as there are permits.
 
 use super::held::{Held, Phase};
-use super::{Flight, Running, SHORT, is_fatal};
+use super::{Flight, LONG, Running, SHORT, is_fatal};
 use crate::Error;
 use crate::client::{back_off, ms};
 use crate::worker::ctx::Ctx;
@@ -56,7 +56,7 @@ impl Running {
         let calls = self.settling.took.as_micros() / pace.as_micros().max(1);
         let rounds = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, AHEAD_MAX);
         let concurrency = self.settings.concurrency;
-        let long = self.started.values().take_while(|since| **since + SHORT <= now).count();
+        let long = self.started.values().take_while(|since| **since + LONG <= now).count();
         let quick = concurrency.saturating_sub(long);
         match self.settings.prefetch {
             Some(prefetch) => prefetch * quick / concurrency,

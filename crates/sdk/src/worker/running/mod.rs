@@ -94,6 +94,9 @@ pub(crate) struct Running {
 
 /// Handlers shorter than this are worth claiming ahead for.
 const SHORT: Duration = Duration::from_millis(10);
+/// A handler that runs for this long is not short. Well above it, so that a process that gets little of its processor does
+/// not take its short ones for long.
+const LONG: Duration = Duration::from_millis(100);
 /// What was claimed ahead and has not begun after this goes to others.
 const STALE: Duration = Duration::from_millis(500);
 /// A call of the loop without an answer after this has none, beside what it asks the server to wait.
@@ -101,6 +104,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the end of a worker waits for each of its last things.
 const GOODBYE: Duration = Duration::from_secs(2);
 const FAR: Duration = Duration::from_secs(3_600);
+const _: () = assert!(SHORT.as_millis() < LONG.as_millis() && LONG.as_millis() < STALE.as_millis());
 
 impl Running {
     pub fn new(

@@ -95,11 +95,11 @@ impl Running {
         let (mut items, mut bytes, mut riding) = (Vec::new(), 0, 0);
         let is_over = self.is_killed(now);
         while let Some(slot) = self.renewing.rest.pop_front() {
-            let is_kept = |held: &&Held| {
-                let is_settling = matches!(held.phase, Phase::Settling);
-                !held.lost && !held.ctx.is_paused() && !(is_over && is_settling)
+            let is_left = |held: &&Held| {
+                let is_given_up = is_over && matches!(held.phase, Phase::Settling);
+                held.lost || held.ctx.is_paused() || is_given_up
             };
-            let Some(held) = self.held.get(&slot).filter(is_kept) else { continue };
+            let Some(held) = self.held.get(&slot).filter(|held| !is_left(held)) else { continue };
             let riders = match held.phase {
                 Phase::Running { .. } if !is_bare => held.ctx.riders().clone(),
                 _ => Riders::default(),
