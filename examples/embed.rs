@@ -17,7 +17,7 @@ use std::future::IntoFuture;
 use std::io::Write;
 use weft_engine::{Config, Engine};
 use weft_sdk::api::execution::Execution;
-use weft_sdk::{Client, Ctx, Failure, Json, Worker};
+use weft_sdk::{Client, Ctx, Failure, Json, Worker, shutdown_signal};
 use weft_store_sqlite::{Options, SqliteStore};
 
 #[derive(Serialize, Deserialize)]
@@ -74,9 +74,8 @@ async fn main() -> Result<()> {
     let socket =
         tokio::net::TcpListener::bind(&address).await.with_context(|| format!("cannot listen on {address}"))?;
     writeln!(std::io::stdout(), "orders are taken on http://{}", socket.local_addr()?)?;
-    let stop = || async { drop(tokio::signal::ctrl_c().await) };
-    let server = axum::serve(socket, app).with_graceful_shutdown(stop()).into_future();
-    let (served, worked) = tokio::join!(server, worker.run_until(stop()));
+    let server = axum::serve(socket, app).with_graceful_shutdown(shutdown_signal()).into_future();
+    let (served, worked) = tokio::join!(server, worker.run_until(shutdown_signal()));
     engine.shutdown().await;
     served?;
     Ok(worked?)

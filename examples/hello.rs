@@ -6,7 +6,7 @@
 //! $ weft submit greet --input '"Ada"' --wait          # in a third
 //! ```
 
-use weft_sdk::{Client, Error, Failure, Json, Worker};
+use weft_sdk::{Client, Error, Failure, Json, Worker, shutdown_signal};
 
 async fn greet(Json(name): Json<String>) -> Result<Json<String>, Failure> {
     Ok(Json(format!("Hello, {name}!")))
@@ -16,5 +16,5 @@ async fn greet(Json(name): Json<String>) -> Result<Json<String>, Failure> {
 async fn main() -> Result<(), Error> {
     let url = std::env::var("WEFT_URL").unwrap_or_else(|_| "http://127.0.0.1:7700".to_owned());
     let weft = Client::connect(url).build().await?;
-    Worker::new(weft).concurrency(16).handle("greet", greet).run_until(tokio::signal::ctrl_c()).await
+    Worker::new(weft).concurrency(16).handle("greet", greet).run_until(shutdown_signal()).await
 }

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weft_sdk::{Client, Ctx, Error, Failure, Json, OrFail, State, Worker};
+use weft_sdk::{Client, Ctx, Error, Failure, Json, OrFail, State, Worker, shutdown_signal};
 
 #[derive(Deserialize)]
 struct Order {
@@ -65,5 +65,5 @@ async fn main() -> Result<(), Error> {
     let url = std::env::var("WEFT_URL").unwrap_or_else(|_| "http://127.0.0.1:7700".to_owned());
     let weft = Client::connect(url).build().await?;
     let worker = Worker::new(weft).pool("cards").state(Arc::new(Bank::default())).handle("charge", charge);
-    worker.run_until(tokio::signal::ctrl_c()).await
+    worker.run_until(shutdown_signal()).await
 }

@@ -9,6 +9,7 @@ The key, if the server asks for one, is read from the variable WEFT_KEY. `--once
 """
 
 import argparse
+import http.client
 import json
 import os
 import socket
@@ -16,6 +17,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
+
+
+# What a call may end with that the next try may not: no connection, one that broke, a reply that is none.
+NO_ANSWER = (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError)
 
 
 class Weft:
@@ -46,19 +51,27 @@ class Weft:
         while True:
             try:
                 settled = self.post(path, {"items": [item]}, timeout=5)["results"][0]
-                if settled.get("error", {}).get("class") != "later":
+                problem = settled.get("error")
+                if problem is None or problem["class"] != "later" and problem["code"] != "internal":
                     return settled
-                problem = settled["error"]["detail"]
             except urllib.error.HTTPError as error:
                 problem = f"{error.code} {error.reason}"
-                if error.code not in (408, 429, 502, 503, 504):
+                if error.code not in (408, 429, 500, 502, 503, 504):
                     return {"error": problem}
-            except OSError as error:
-                problem = str(error)
+            except NO_ANSWER as error:
+                problem = repr(error)
             if heartbeat.left() <= 0:
                 return {"error": f"the lease was over before the outcome was answered: {problem}"}
             print(f"could not send an outcome: {problem}; trying again", flush=True)
             time.sleep(0.5)
+
+
+def said(refusal):
+    """What a refusal says, if it is one of Weft's and not of something on the way."""
+    try:
+        return json.load(refusal)["detail"]
+    except NO_ANSWER:
+        return f"{refusal.code} {refusal.reason}"
 
 
 def fence(task):
@@ -88,19 +101,18 @@ class Heartbeat:
             try:
                 item = {**fence(self.task), "lease_ms": int(self.length * 1_000)}
                 renewed = self.weft.post("/v1/work/renew", {"items": [item]}, timeout=pause)["results"][0]
-            except OSError:
-                pause = 0.5  # The server may be back in time.
-                continue
-            if "ok" in renewed:
-                self.until = sent + renewed["ok"]["expires_in_ms"] / 1_000
-                self.asked = "cancel" in renewed["ok"]
-                if self.asked:
+                if "ok" in renewed:
+                    self.until = sent + renewed["ok"]["expires_in_ms"] / 1_000
+                    self.asked = "cancel" in renewed["ok"]
+                    if self.asked:
+                        break
+                elif renewed["error"]["class"] == "later" or renewed["error"]["code"] == "internal":
+                    pause = 0.5
+                else:
+                    self.until = 0  # The lease is lost.
                     break
-            elif renewed["error"]["class"] == "later":
-                pause = 0.5
-            else:
-                self.until = 0  # The lease is lost.
-                break
+            except NO_ANSWER:
+                pause = 0.5  # The server may be back in time.
         if not self.stop.is_set():
             self.cancelled.set()
 
@@ -125,7 +137,7 @@ def work(weft, task, began):
     with Heartbeat(weft, task, began) as heartbeat:
         try:
             result = greet(task, heartbeat)
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             # The same input would fail the same way: no retry.
             fields = {"category": "input", "message": f"bad input: {error!r}", "retry": "never"}
             return weft.settle("/v1/work/fail", heartbeat, **fields)
@@ -149,11 +161,11 @@ def main():
         try:
             task, began = weft.claim("greeter", instance, ["greet"])
         except urllib.error.HTTPError as error:
-            print(f"refused: {json.load(error)['detail']}", flush=True)
+            print(f"refused: {said(error)}", flush=True)
             time.sleep(1)
             continue
-        except OSError as error:
-            print(f"could not reach the server: {error}; trying again", flush=True)
+        except NO_ANSWER as error:
+            print(f"could not claim: {error!r}; trying again", flush=True)
             time.sleep(1)
             continue
         if task:

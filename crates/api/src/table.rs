@@ -261,6 +261,9 @@ operations! {
         { NoQuery, [w::RecordSteps], Batch } => [w::RecordedSteps], [FENCED], "Record steps";
     ReadSteps "read_steps" "work": Post "/v1/work/steps/read" (0) Work 200
         { NoQuery, [w::ReadSteps], Small } => [w::Steps], [FENCED], "Read recorded steps of work that is held";
+    ReadChildren "read_children" "work": Post "/v1/work/children/read" (0) Work 200
+        { NoQuery, [w::ReadChildren], Small } => [w::ChildrenRead],
+        [FENCED, &[Code::NotAChild]], "Read how children of work that is held have ended";
     SpawnChildren "spawn_children" "work": Post "/v1/work/children" (0) Work 200
         { NoQuery, [w::SpawnChildren], Batch } => [Results<x::Submitted>], [], "Submit children of work that is held";
 

@@ -486,7 +486,7 @@ pub enum ChildrenRule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum WaitingChildren {
-    /// The rule was decided already: the lease stays
+    /// The rule was decided already: the lease stays, and `read_children` tells the outcomes
     Decided { verdict: String },
     /// The lease has ended; the claim that resumes carries the outcomes
     Waiting {
@@ -729,6 +729,26 @@ pub struct ReadSteps {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
+}
+
+/// Asks how children of work that is held have ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadChildren {
+    pub execution: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    #[schema(min_items = 1, max_items = 1000)]
+    pub children: Vec<String>,
+}
+
+/// How children have ended, in the order they were asked for.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ChildrenRead {
+    /// As many as fit, at least one; ask again for the rest
+    pub children: Vec<ChildOutcome>,
 }
 
 /// Children of work that is held.

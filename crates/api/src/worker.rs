@@ -93,6 +93,9 @@ pub struct Beat {
     pub state: WorkerState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
+    /// How long until the drain's deadline, for a worker whose clock is another
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_in_ms: Option<u64>,
     #[serde(default)]
     pub renewed: Vec<RenewedLease>,
     /// Listed, and no longer good

@@ -4,8 +4,10 @@ use crate::execution::{cancelled, submitted};
 use crate::rejection::problem;
 use crate::steer::answered;
 use crate::submit::submission;
-use crate::work::{cancelling, delayed, delaying, fenced, held, settled, settling, split, typed, waited, waiting};
-use crate::{Acting, Answer, no_batch_id, request_id, sent, text, view};
+use crate::work::{
+    cancelling, child, delayed, delaying, fenced, held, settled, settling, split, typed, waited, waiting,
+};
+use crate::{Acting, Answer, execution_id, no_batch_id, request_id, sent, text, view};
 use weft_api::execution as x;
 use weft_api::operation::NoQuery;
 use weft_api::work as wire;
@@ -78,6 +80,15 @@ impl Acting<'_> {
             ..Tagging::new(id)
         };
         answered(client.set_tags(tagging).await, |tags| Reply::TagHeld(x::Tags { tags: view::tags(&tags) }))
+    }
+
+    pub async fn read_children(&self, args: Plain<wire::ReadChildren>) -> Result<Answer, Problem> {
+        let body = args.body;
+        let (id, client) = self.one(&body.execution).await?;
+        let fence = fenced(body.lease.as_deref(), body.epoch)?.ok_or_else(|| problem(Rejection::FenceRequired))?;
+        let ids = body.children.iter().map(|id| execution_id(id)).collect::<Result<Vec<_>, _>>()?;
+        let children = client.held_children(id, fence, &ids).await.map_err(problem)?;
+        Ok(Reply::ReadChildren(wire::ChildrenRead { children: children.iter().map(child).collect() }).into())
     }
 
     pub async fn spawn_children(&self, args: Plain<wire::SpawnChildren>) -> Result<Answer, Problem> {

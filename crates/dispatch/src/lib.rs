@@ -164,6 +164,7 @@ impl Dispatch {
             Call::TagHeld(args) => it.tag_held(*args).await,
             Call::RecordSteps(args) => it.record_steps(*args).await,
             Call::ReadSteps(args) => it.read_steps(*args).await,
+            Call::ReadChildren(args) => it.read_children(*args).await,
             Call::SpawnChildren(args) => it.spawn_children(*args).await,
             Call::RegisterWorker(args) => it.register_worker(*args).await,
             Call::Heartbeat(args) => it.heartbeat(*args).await,

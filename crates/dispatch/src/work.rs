@@ -13,7 +13,7 @@ use weft_api::{Args, Batch, Item, Payload, Problem, Reply, Results};
 use weft_core::command::{self, ChildrenRule, Fence, RetryWish, Step};
 use weft_core::error::Rejection;
 use weft_core::record::execution::AfterFailure;
-use weft_core::reply::{Children, Claimed, Renewed};
+use weft_core::reply::{ChildOutcome, Children, Claimed, Renewed};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::client::Completed;
@@ -326,6 +326,15 @@ fn renewed(renewed: Renewed) -> wire::Renewed {
     }
 }
 
+pub fn child(child: &ChildOutcome) -> wire::ChildOutcome {
+    let payload = |result: &command::Payload| view::payload(&result.bytes, result.content_type.as_ref());
+    wire::ChildOutcome {
+        execution: child.id.to_string(),
+        outcome: child.outcome.map(view::outcome),
+        result: child.result.as_ref().map(payload),
+    }
+}
+
 fn task(work: Claimed) -> wire::Task {
     wire::Task {
         execution: work.id.to_string(),
@@ -354,18 +363,7 @@ fn task(work: Claimed) -> wire::Task {
         checkpoint: work.checkpoint.as_ref().map(view::checkpoint),
         children: work.children.map(|children| wire::ChildrenOutcome {
             verdict: children.verdict.name().to_string(),
-            children: children
-                .children
-                .into_iter()
-                .map(|child| wire::ChildOutcome {
-                    execution: child.id.to_string(),
-                    outcome: child.outcome.map(view::outcome),
-                    result: child
-                        .result
-                        .as_ref()
-                        .map(|result| view::payload(&result.bytes, result.content_type.as_ref())),
-                })
-                .collect(),
+            children: children.children.iter().map(child).collect(),
         }),
         steps: wire::Steps { items: work.steps.iter().map(view::step).collect(), more: work.steps_more },
     }

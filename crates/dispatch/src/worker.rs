@@ -291,6 +291,7 @@ fn beat(beat: Beat, now: Time) -> wire::Beat {
     let cancel = beat.cancel.into_iter();
     wire::Beat {
         state: state(&beat.state),
+        drain_in_ms: beat.drain.as_ref().and_then(|drain| drain.deadline_at).map(|at| at.since(now)),
         drain: beat.drain.as_ref().map(drain),
         renewed: renewed
             .map(|(id, expires_in_ms)| wire::RenewedLease { execution: id.to_string(), expires_in_ms })

@@ -27,7 +27,7 @@ use weft_core::limits;
 use weft_core::record::Attempt;
 use weft_core::record::api_key::Reach;
 use weft_core::record::execution::{AfterFailure, Outcome, PublicState};
-use weft_core::reply::{Cancelled, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
+use weft_core::reply::{Cancelled, ChildOutcome, Children, RecordedStep, Renewed, Reply, StepValue, Submitted};
 use weft_core::text::Text;
 use weft_core::{BulkId, CommitId, ExecutionId, PartitionId, Time};
 
@@ -473,6 +473,18 @@ impl Client {
         reads::children(&self.shared, &self.principal, id, cursor, limit).await
     }
 
+    /// How children of a held execution have ended, in the order of `ids`, for the holder of its lease: as many as fit,
+    /// at least one.
+    pub async fn held_children(
+        &self,
+        id: ExecutionId,
+        fence: Fence,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<ChildOutcome>, Rejection> {
+        self.principal.scopes.need(command::Scopes::WORK, "work")?;
+        reads::held_children(&self.shared, &self.principal, id, fence, ids).await
+    }
+
     /// Attempts in order, the open one last.
     pub async fn attempts(&self, id: ExecutionId, filter: AttemptFilter) -> Result<AttemptPage, Rejection> {
         history::attempts(&self.shared, &self.principal, id, filter).await
@@ -625,11 +637,14 @@ fn command_span(call: &Call, partition: PartitionId) -> Span {
     span
 }
 
+/// Of the calls of one job: where their answers belong, and their spans.
+type Places = Vec<(usize, Span)>;
+
 impl Shared {
     /// Sends calls to their partitions and gathers the answers in order.
     pub(crate) async fn run(&self, calls: Vec<Result<Call, Rejection>>, urgency: Urgency) -> Vec<Answer> {
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(calls.len());
-        let mut jobs: BTreeMap<PartitionId, (Vec<(usize, Span)>, Vec<Call>)> = BTreeMap::new();
+        let mut jobs: BTreeMap<PartitionId, (Places, Vec<Call>)> = BTreeMap::new();
         for (at, call) in calls.into_iter().enumerate() {
             match call.and_then(|call| place::of_call(self, &call).map(|partition| (partition, call))) {
                 Ok((partition, call)) => {

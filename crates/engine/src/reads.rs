@@ -5,9 +5,10 @@ use crate::history;
 use crate::place;
 use crate::runtime;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_core::command::{Fence, Principal};
+use weft_core::command::{Fence, Payload, Principal};
 use weft_core::derive::{Dimensions, dimensions};
 use weft_core::error::Rejection;
 use weft_core::execution::check;
@@ -17,7 +18,7 @@ use weft_core::record::attempt::Failure;
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{Outcome, PublicState, Reason, State};
 use weft_core::record::{Attempt, Execution, Key, Record, Step};
-use weft_core::reply::StepValue;
+use weft_core::reply::{ChildOutcome, StepValue};
 use weft_core::schema::{
     IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, step as step_schema,
 };
@@ -132,6 +133,10 @@ const LOOK_AT_ONCE: usize = 64;
 const COUNT_PAGE: usize = 1000;
 /// Bytes of steps in one page; a single step may have more.
 const STEP_PAGE_BYTES: usize = 4 << 20;
+/// Results of children in one answer; a single one may have more.
+const CHILD_PAGE_BYTES: usize = 4 << 20;
+/// Children that are read together; few, because each may have a large result.
+const CHILDREN_AT_ONCE: usize = 16;
 const RECHECK_MS: u64 = 1_000;
 
 pub async fn get(shared: &Shared, who: &Principal, id: ExecutionId) -> Result<ExecutionView, Rejection> {
@@ -462,6 +467,52 @@ pub async fn children(
         }
     }
     Ok(page)
+}
+
+/// How children of a held execution have ended, for its holder. One that is gone has no outcome, as in a claim.
+pub async fn held_children(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    fence: Fence,
+    ids: &[ExecutionId],
+) -> Result<Vec<ChildOutcome>, Rejection> {
+    weft_core::text::check_range("children", ids.len() as u64, 1, limits::FANOUT_PER_COMMIT as u64)?;
+    let parent = load(shared, who, id, PartMask::NONE).await?;
+    check::holder(&parent, fence, shared.now())?;
+    // Children live with their parent; an id of another partition names none and is not even looked for.
+    if let Some(other) = ids.iter().find(|child| child.partition() != id.partition()) {
+        return Err(Rejection::NotAChild { id: *other });
+    }
+    let mut children = Vec::new();
+    let mut bytes = 0;
+    for some in ids.chunks(CHILDREN_AT_ONCE) {
+        for child in try_join_all(some.iter().map(|id| held_child(shared, &parent, *id))).await? {
+            bytes += child.result.as_ref().map_or(0, |result| result.bytes.len());
+            if bytes > CHILD_PAGE_BYTES && !children.is_empty() {
+                return Ok(children);
+            }
+            children.push(child);
+        }
+    }
+    Ok(children)
+}
+
+async fn held_child(shared: &Shared, parent: &Execution, id: ExecutionId) -> Result<ChildOutcome, Rejection> {
+    let parts = PartMask::of(schema::RESULT).with(schema::LIGHT);
+    let child = match read_one(shared, Key::Execution(id), parts).await? {
+        Some(Record::Execution(child)) if child.spec.parent == Some(parent.id) => *child,
+        Some(_) => return Err(Rejection::NotAChild { id }),
+        None => return Ok(ChildOutcome { id, outcome: None, result: None }),
+    };
+    if !child.is_done() {
+        return Ok(ChildOutcome { id, outcome: None, result: None });
+    }
+    let ended = ended_as(shared, child).await?;
+    let is_success = ended.outcome == Outcome::Success;
+    let result = ended.bytes.filter(|_| is_success);
+    let result = result.map(|bytes| Payload { bytes, content_type: ended.content_type });
+    Ok(ChildOutcome { id, outcome: Some(ended.outcome), result })
 }
 
 /// One page, merged over states and partitions by (created, id).

@@ -3,7 +3,7 @@
 //! process. Knows the wire types and no rules.
 //!
 //! ```no_run
-//! use weft_sdk::{Client, Failure, Json, Worker};
+//! use weft_sdk::{Client, Failure, Json, Worker, shutdown_signal};
 //!
 //! async fn greet(Json(name): Json<String>) -> Result<Json<String>, Failure> {
 //!     Ok(Json(format!("hello, {name}")))
@@ -12,9 +12,10 @@
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let weft = Client::connect("http://127.0.0.1:7700").build().await?;
-//!     tokio::spawn(Worker::new(weft.clone()).handle("greet", greet).run());
+//!     let worker = tokio::spawn(Worker::new(weft.clone()).handle("greet", greet).run_until(shutdown_signal()));
 //!     let run = weft.submit("greet", "world").await?;
 //!     assert_eq!(run.result::<String>().await?, "hello, world");
+//!     worker.await??;
 //!     Ok(())
 //! }
 //! ```
@@ -29,6 +30,7 @@ mod transport;
 pub mod payload;
 
 pub mod client;
+mod shutdown;
 pub mod worker;
 
 #[cfg(feature = "test")]
@@ -37,6 +39,7 @@ pub mod test;
 pub use client::{Client, Connect, NoResult, Run, Submission};
 pub use error::Error;
 pub use payload::Codec;
+pub use shutdown::shutdown_signal;
 pub use transport::Transport;
 pub use weft_api as api;
 pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};

@@ -27,6 +27,19 @@ pub fn encode<C: Codec, T: Serialize + ?Sized>(value: &T) -> Result<Payload, Err
     Ok(Payload::new(bytes, Some(C::CONTENT_TYPE.to_string())))
 }
 
+/// The value of a payload in the format `C`; nothing at all reads as no bytes. `what` names the payload if it is not such a
+/// value.
+pub(crate) fn decode<C: Codec, T: DeserializeOwned>(payload: Option<&Payload>, what: &str) -> Result<T, Error> {
+    let bytes: &[u8] = payload.map_or(b"", |payload| &payload.bytes);
+    C::decode(bytes).map_err(|error| {
+        let source = error.into();
+        let kind = payload.and_then(|payload| payload.content_type.as_deref());
+        let kind = kind.filter(|kind| *kind != C::CONTENT_TYPE);
+        let kind = kind.map_or_else(String::new, |kind| format!(" (it is `{kind}`)"));
+        Error::decode(format!("cannot read {what} as {}{kind}: {source}", C::CONTENT_TYPE), source)
+    })
+}
+
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<Payload, Error> {
     Payload::json(value).map_err(|error| {
         Error::decode(format!("cannot write a `{}` as JSON: {error}", std::any::type_name::<T>()), error)

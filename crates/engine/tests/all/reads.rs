@@ -1,8 +1,10 @@
 use crate::kit::*;
 use std::collections::BTreeSet;
-use weft_core::record::execution::{Policy, PublicState, Retry};
+use weft_core::ExecutionId;
+use weft_core::command::Fence;
+use weft_core::record::execution::{Outcome, Policy, PublicState, Retry};
 use weft_engine::{
-    AttemptFilter, Cancellation, Completion, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying,
+    AttemptFilter, Cancellation, Completion, Delaying, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying,
     Submission, Waiting,
 };
 
@@ -355,4 +357,39 @@ async fn api_11_times_beyond_all_times_are_bounds_like_others() {
     kit.submit(Submission::new("mail")).await;
     let filter = ListFilter { created_until: Some(weft_core::Time::from_ms(u64::MAX)), ..Default::default() };
     assert_eq!(kit.client.list(filter).await.unwrap().executions.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_47_only_the_holder_reads_how_its_children_ended_and_as_many_as_fit() {
+    let kit = open().await;
+    let parent = kit.submit(Submission::new("parent")).await;
+    let held = kit.claim().await;
+    let fence = Fence { lease: held.lease, epoch: held.epoch };
+    let mut children = Vec::new();
+    for _ in 0..7 {
+        children.push(kit.submit(Submission::new("child").child_of(&held)).await);
+    }
+    let other = kit.submit(Submission::new("nobody's")).await;
+    for work in kit.client.claim(worker().kind("child").max(6)).await.unwrap().executions {
+        kit.client.complete(Completion::of(&work).result(vec![b'x'; 1 << 20])).await.unwrap();
+    }
+    let mut read = Vec::new();
+    while read.len() < children.len() {
+        let page = kit.client.held_children(parent, fence, &children[read.len()..]).await.unwrap();
+        let results = page.iter().filter(|child| child.result.is_some()).count();
+        assert!(!page.is_empty() && results <= 4, "no more than 4 MiB: {results}");
+        read.extend(page);
+    }
+    assert_eq!(read.iter().map(|child| child.id).collect::<Vec<_>>(), children, "in the order asked");
+    let ended = read.iter().filter(|child| child.outcome == Some(Outcome::Success) && child.result.is_some()).count();
+    assert_eq!((ended, read.iter().filter(|child| child.outcome.is_none()).count()), (6, 1));
+
+    let refused = async |fence, ids: &[ExecutionId]| {
+        kit.client.held_children(parent, fence, ids).await.unwrap_err().code().to_string()
+    };
+    assert_eq!(refused(fence, &[other]).await, "not_a_child");
+    assert_eq!(refused(fence, &[]).await, "invalid_argument");
+    kit.client.delay(Delaying::of(&held)).await.unwrap();
+    kit.client.claim(worker().kind("parent")).await.unwrap();
+    assert_eq!(refused(fence, &children).await, "stale_lease");
 }

@@ -5,6 +5,7 @@ mod methods;
 mod run;
 mod submit;
 
+pub use crate::transport::{Notices, Tiding};
 pub use connect::Connect;
 pub use run::{Cancelling, NoResult, Replaying, Run};
 pub use submit::Submission;
@@ -13,7 +14,7 @@ pub(crate) use submit::ms;
 use crate::Error;
 use crate::keyed;
 use crate::layer::Retry;
-use crate::transport::{Notices, Origin, Transport};
+use crate::transport::{Origin, Transport};
 use crate::world::World;
 use std::fmt;
 use std::sync::Arc;
@@ -122,9 +123,16 @@ impl Client {
         &self.retry.world
     }
 
-    /// Notices for a worker process after the one that was heard last, if what carries out the calls has any.
-    pub(crate) async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Option<Notices>, Error> {
-        self.origin.notices(instance, last).await
+    /// Opens the stream of what a worker process should know about the leases it holds: cancels, lost leases, drains. It
+    /// goes on after the number `last` that was heard before, if it is given. None if the calls go to a service of
+    /// somebody else's, which has no such stream. A worker listens by itself; this is for whoever writes another.
+    ///
+    /// Notices are hints: a stream may end and miss some, and whoever holds a lease learns the same from its next
+    /// renewal or heartbeat.
+    pub async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Option<Notices>, Error> {
+        let time = self.retry.timeout;
+        let gone = |_| Err(Error::no_answer(format!("there was no answer within {time:?}")));
+        tokio::time::timeout(time, self.origin.notices(instance, last)).await.unwrap_or_else(gone)
     }
 
     /// The address of the server, if there is one.

@@ -2,6 +2,7 @@
 
 use super::submit::ms;
 use super::{Client, pause};
+use crate::payload::Codec;
 use crate::{Error, Payload, payload};
 use serde::de::DeserializeOwned;
 use std::future::{Future, IntoFuture};
@@ -112,6 +113,12 @@ impl Run {
     pub async fn result<T: DeserializeOwned>(&self) -> Result<T, NoResult> {
         let result = self.payload().await?;
         Ok(payload::from_json(result.as_ref(), &format!("the result of `{}`", self.id))?)
+    }
+
+    /// Waits for the end and reads the result in the format `C`.
+    pub async fn result_as<C: Codec, T: DeserializeOwned>(&self) -> Result<T, NoResult> {
+        let result = self.payload().await?;
+        Ok(payload::decode::<C, T>(result.as_ref(), &format!("the result of `{}`", self.id))?)
     }
 
     /// Waits for the end and gives the bytes of the result, if there are any.

@@ -1,5 +1,6 @@
 //! Not calling a server that does not answer. After some failures in a row calls are refused at once, until a trial call
-//! succeeds. A trial that is dropped before it is answered frees its place, so that the breaker cannot stay open for ever.
+//! succeeds. A trial that is dropped before it is answered frees its place, and one that takes its time, such as a claim
+//! that waits for work, shares it, so that the breaker stays open for no longer than it must.
 
 use crate::Error;
 use crate::transport::Answering;
@@ -9,6 +10,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt};
 use weft_api::{Call, Reply};
+
+/// How long a trial is the only one.
+const ALONE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct CircuitBreaker {
@@ -22,8 +26,8 @@ struct State {
     failures: u32,
     /// Calls are refused until then; afterwards one is tried.
     open_until: Option<Instant>,
-    /// The trial is on its way.
-    trying: bool,
+    /// When the trial began that is on its way.
+    trying: Option<Instant>,
 }
 
 impl CircuitBreaker {
@@ -39,20 +43,22 @@ impl CircuitBreaker {
     /// The place of a call that may be made.
     fn enter(&self) -> Result<Place, Error> {
         let mut state = self.state();
-        let Some(until) = state.open_until else { return Ok(Place { breaker: self.clone(), is_trial: false }) };
-        if state.trying || until > Instant::now() {
+        let Some(until) = state.open_until else { return Ok(Place { breaker: self.clone(), trial: None }) };
+        let now = Instant::now();
+        if until > now || state.trying.is_some_and(|began| began + ALONE > now) {
             let message = format!("the last {} calls had no answer; the next is tried soon", state.failures);
             return Err(Error::no_answer(message));
         }
-        state.trying = true;
-        Ok(Place { breaker: self.clone(), is_trial: true })
+        state.trying = Some(now);
+        Ok(Place { breaker: self.clone(), trial: Some(now) })
     }
 }
 
 /// One call on its way.
 struct Place {
     breaker: CircuitBreaker,
-    is_trial: bool,
+    /// When it began, if it is a trial
+    trial: Option<Instant>,
 }
 
 impl Place {
@@ -72,8 +78,10 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.is_trial {
-            self.breaker.state().trying = false;
+        let mut state = self.breaker.state();
+        // A later trial may have its place by now.
+        if self.trial.is_some() && state.trying == self.trial {
+            state.trying = None;
         }
     }
 }
@@ -155,5 +163,33 @@ mod tests {
         assert_eq!(sent.load(Ordering::SeqCst), 5, "another trial was let through");
         guarded.clone().oneshot(version()).await.unwrap_err();
         assert_eq!(sent.load(Ordering::SeqCst), 5, "it failed, so that the breaker rests again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_2_a_trial_that_waits_does_not_keep_other_calls_out() {
+        let is_away = Arc::new(AtomicBool::new(true));
+        let away = is_away.clone();
+        let service = tower::service_fn(move |call: Call| {
+            let (is_away, waits) = (away.load(Ordering::SeqCst), call.spec().id == "claim");
+            async move {
+                if !is_away && waits {
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                }
+                let answer = if is_away { Error::no_answer("gone") } else { Error::Config("an answer".to_string()) };
+                Err::<Reply, _>(answer)
+            }
+        });
+        let guarded = CircuitBreaker::new(1, Duration::from_secs(10)).layer(service);
+        guarded.clone().oneshot(version()).await.unwrap_err();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        is_away.store(false, Ordering::SeqCst);
+        let claim = tokio::spawn(guarded.clone().oneshot(op::Claim::call(Args::default())));
+        tokio::task::yield_now().await;
+        let is_let_in = |answer: Error| matches!(answer, Error::Config(_));
+        assert!(!is_let_in(guarded.clone().oneshot(version()).await.unwrap_err()), "one trial at a time");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(is_let_in(guarded.clone().oneshot(version()).await.unwrap_err()), "the first takes its time");
+        assert!(is_let_in(guarded.clone().oneshot(version()).await.unwrap_err()), "the server has answered");
+        assert!(is_let_in(claim.await.unwrap().unwrap_err()));
     }
 }

@@ -77,3 +77,30 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tower::ServiceExt;
+    use weft_api::{Args, Operation, Payload, op};
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_2_calls_are_counted_by_their_operation_with_their_time_and_failures() {
+        let service = tower::service_fn(|call: Call| async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            match call {
+                Call::GetInput(_) => Ok(Reply::GetInput(weft_api::operation::Raw(Some(Payload::text("x"))))),
+                _ => Err(Error::no_answer("gone")),
+            }
+        });
+        let meter = Meter::default();
+        let metered = meter.clone().layer(service);
+        let input = || op::GetInput::call(Args { path: ["x".to_string()], ..Args::default() });
+        for call in [input(), op::GetVersion::call(Args::default()), input()] {
+            let _ = metered.clone().oneshot(call).await;
+        }
+        let of = |calls, failed, ms| Measured { calls, failed, time: Duration::from_millis(ms) };
+        let expected = [("get_input", of(2, 0, 40)), ("get_version", of(1, 1, 20))];
+        assert_eq!(meter.measured(), BTreeMap::from(expected));
+    }
+}

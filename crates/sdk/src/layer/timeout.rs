@@ -48,3 +48,34 @@ where
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::Instant;
+    use tower::ServiceExt;
+    use weft_api::{Args, Operation, op};
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_2_a_call_has_its_time_beside_what_it_asks_the_server_to_wait() {
+        let service = tower::service_fn(|_: Call| std::future::pending::<Result<Reply, Error>>());
+        let timed = Timeout(Duration::from_secs(5)).layer(service);
+        let mut waits = op::GetExecution::call(Args { path: ["x".to_string()], ..Args::default() });
+        let Call::GetExecution(args) = &mut waits else { panic!("it is the call that was made") };
+        args.query.wait_ms = Some(20_000);
+        for (call, seconds) in [(op::GetVersion::call(Args::default()), 5), (waits, 25)] {
+            let began = Instant::now();
+            let error = timed.clone().oneshot(call).await.unwrap_err();
+            assert!(error.is_retryable(), "{error}");
+            assert_eq!(began.elapsed(), Duration::from_secs(seconds));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sdk_2_an_answer_in_time_passes_as_it_is() {
+        let service = tower::service_fn(|_: Call| std::future::ready(Err::<Reply, _>(Error::Config("its".into()))));
+        let call = op::GetVersion::call(Args::default());
+        let error = Timeout(Duration::from_secs(5)).layer(service).oneshot(call).await.unwrap_err();
+        assert!(matches!(error, Error::Config(_)), "{error}");
+    }
+}

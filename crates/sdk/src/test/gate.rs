@@ -8,11 +8,15 @@ use tokio::sync::Notify;
 use tower::{Service, ServiceExt};
 use weft_api::{Call, Reply};
 
+/// Clones are the same gate; each process of a worker goes through one of its own with the same state.
 #[derive(Clone)]
 pub struct Gate {
     inner: Transport,
     state: Arc<Mutex<State>>,
+    /// Ends some worker
     crash: Arc<Notify>,
+    /// Ends the process that goes through this one
+    own: Arc<Notify>,
 }
 
 #[derive(Default)]
@@ -27,7 +31,12 @@ struct State {
 
 impl Gate {
     pub fn new(inner: Transport) -> Self {
-        Self { inner, state: Arc::default(), crash: Arc::default() }
+        Self { inner, state: Arc::default(), crash: Arc::default(), own: Arc::default() }
+    }
+
+    /// The gate of another process.
+    pub fn of_process(&self) -> Self {
+        Self { own: Arc::default(), ..self.clone() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -50,14 +59,17 @@ impl Gate {
         self.crash.notify_one();
     }
 
-    /// Ready when the worker is to end at once.
+    /// Ready when the process that goes through this gate is to end at once.
     pub async fn crashed(&self) {
-        self.crash.notified().await;
+        tokio::select! {
+            () = self.own.notified() => {}
+            () = self.crash.notified() => {}
+        }
     }
 
     /// What becomes of a reply that is there.
-    fn passing(&self, operation: &str, reply: &Reply) -> Passing {
-        let matters = matters(reply);
+    fn passing(&self, operation: &'static str, changes: bool, reply: &Reply) -> Passing {
+        let matters = matters(operation, changes, reply);
         let mut state = self.state();
         if matters {
             state.changes += 1;
@@ -82,27 +94,12 @@ enum Passing {
     Crash,
 }
 
-/// True if the call changed something that a worker relies on. Heartbeats are none of it: they go on for ever, and a crash
-/// after one is a crash between two others.
-fn matters(reply: &Reply) -> bool {
+/// True if the call changed something. Heartbeats are none of it: they go on for ever, and a crash after one is a crash
+/// between two others. Nor is a claim that got nothing.
+fn matters(operation: &str, changes: bool, reply: &Reply) -> bool {
     match reply {
         Reply::Claim(claimed) => !claimed.executions.is_empty(),
-        Reply::RegisterWorker(_)
-        | Reply::Renew(_)
-        | Reply::Settle(_)
-        | Reply::Complete(_)
-        | Reply::Fail(_)
-        | Reply::Delay(_)
-        | Reply::WaitChildren(_)
-        | Reply::CancelHeld(_)
-        | Reply::Progress(_)
-        | Reply::TagHeld(_)
-        | Reply::RecordSteps(_)
-        | Reply::SpawnChildren(_)
-        | Reply::SubmitExecution(_)
-        | Reply::SubmitExecutions(_)
-        | Reply::CancelExecution(_) => true,
-        _ => false,
+        _ => changes && operation != "heartbeat",
     }
 }
 
@@ -118,13 +115,13 @@ impl Service<Call> for Gate {
     fn call(&mut self, call: Call) -> Answering {
         let gate = self.clone();
         Box::pin(async move {
-            let operation = call.spec().id;
+            let (operation, changes) = (call.spec().id, call.spec().changes());
             let reply = gate.inner.clone().oneshot(call).await?;
-            match gate.passing(operation, &reply) {
+            match gate.passing(operation, changes, &reply) {
                 Passing::Through => Ok(reply),
                 Passing::Lost => Err(Error::no_answer(format!("the reply to `{operation}` was lost"))),
                 Passing::Crash => {
-                    gate.crash();
+                    gate.own.notify_one();
                     std::future::pending().await
                 }
             }

@@ -1,16 +1,20 @@
 //! An engine, its store and a worker on virtual time, and the hands of a test on them.
 
+use super::broken::Broken;
 use super::events;
 use super::gate::Gate;
 use super::virtual_time::Virtual;
 use crate::client::{Run, Submission};
 use crate::transport::{Embedded, Origin};
-use crate::{Client, Worker};
+use crate::{Client, Error, Worker};
+use futures_util::FutureExt;
 use serde::Serialize;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::AbortHandle;
+
 use weft_api::execution::{CountQuery, GetQuery, ListQuery, Order, PublicState};
 use weft_core::schema::Kind;
 use weft_core::{PartitionId, Time, event};
@@ -40,6 +44,7 @@ struct Inner {
     engine: Engine,
     client: Client,
     gate: Gate,
+    broken: Broken,
     instances: AtomicU32,
     workers: Mutex<Vec<AbortHandle>>,
 }
@@ -70,11 +75,12 @@ impl Harness {
         let engine = Engine::open_on(Arc::new(store.clone()), config, Arc::new(time.clone())).await;
         let engine = engine.expect("harness: an empty memory store opens");
         let embedded = Origin::Embedded(Embedded::new(engine.clone()));
-        let client = Client::embedded(engine.clone()).in_world(time.world());
+        let broken = Broken::default();
+        let client = Client::embedded(engine.clone()).in_world(time.world()).layer(broken.clone());
         let gate = Gate::new(embedded.transport());
         let workers = Mutex::default();
         let instances = AtomicU32::new(0);
-        Self { inner: Arc::new(Inner { time, store, engine, client, gate, instances, workers }) }
+        Self { inner: Arc::new(Inner { time, store, engine, client, gate, broken, instances, workers }) }
     }
 
     /// A client of the test, whose replies are never lost.
@@ -92,14 +98,16 @@ impl Harness {
     }
 
     /// Starts a worker. It is made again after each crash.
+    ///
+    /// If it panics, or ends because it cannot go on, so does whoever uses the harness next.
     pub fn worker(&self, make: impl Fn(Worker) -> Worker + Send + Sync + 'static) {
         let make: Make = Arc::new(make);
         // The worker must not keep the harness alive that ends it.
         let inner = Arc::downgrade(&self.inner);
-        let gate = self.inner.gate.clone();
+        let broken = self.inner.broken.clone();
         let supervise = async move {
             loop {
-                let Some(run) = inner.upgrade().map(|inner| inner.process(&make)) else { return };
+                let Some((gate, run)) = inner.upgrade().map(|inner| inner.process(&make)) else { return };
                 tokio::select! {
                     biased;
                     () = gate.crashed() => {}
@@ -108,6 +116,12 @@ impl Harness {
                         Err(error) => panic!("the worker of the harness cannot go on: {error}"),
                     },
                 }
+            }
+        };
+        let supervise = AssertUnwindSafe(supervise).catch_unwind();
+        let supervise = async move {
+            if let Err(panic) = supervise.await {
+                broken.set(&*panic);
             }
         };
         let handle = tokio::spawn(supervise).abort_handle();
@@ -212,10 +226,18 @@ impl Harness {
 
     /// How everything stands: a line for each execution with its kind, input, state and result.
     pub async fn states(&self) -> Vec<String> {
-        let query = ListQuery { limit: Some(1_000), order: Some(Order::Asc), ..ListQuery::default() };
-        let page = self.inner.client.list_executions(query).await.expect("harness: listing works");
+        let mut query = ListQuery { limit: Some(1_000), order: Some(Order::Asc), ..ListQuery::default() };
+        let mut executions = Vec::new();
+        loop {
+            let page = self.inner.client.list_executions(query.clone()).await.expect("harness: listing works");
+            executions.extend(page.items);
+            query.cursor = page.next_cursor;
+            if query.cursor.is_none() {
+                break;
+            }
+        }
         let mut lines = Vec::new();
-        for execution in page.items {
+        for execution in executions {
             let query = GetQuery { include: Some("input,result".to_string()), ..GetQuery::default() };
             let whole = self.inner.client.get_execution(execution.id, query).await.expect("harness: it is there");
             let text = |payload: Option<weft_api::Payload>| {
@@ -239,10 +261,11 @@ impl Harness {
 
 impl Inner {
     /// One process of the worker, under a name of its own.
-    fn process(&self, make: &Make) -> impl Future<Output = Result<(), crate::Error>> + Send + use<> {
+    fn process(&self, make: &Make) -> (Gate, impl Future<Output = Result<(), Error>> + Send + use<>) {
         let no = self.instances.fetch_add(1, Ordering::SeqCst) + 1;
-        let client = Client::over(self.gate.clone()).in_world(self.time.world());
-        make(Worker::new(client).instance(format!("worker-{no}"))).run()
+        let gate = self.gate.of_process();
+        let client = Client::over(gate.clone()).in_world(self.time.world());
+        (gate, make(Worker::new(client).instance(format!("worker-{no}"))).run())
     }
 }
 

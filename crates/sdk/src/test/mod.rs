@@ -16,6 +16,7 @@
 //! });
 //! ```
 
+mod broken;
 mod crash;
 mod events;
 mod gate;

@@ -20,7 +20,10 @@ pub enum Tiding {
 /// A notice has a few hundred bytes; a stream of something else is given up.
 const EVENT_MAX: usize = 64 << 10;
 
-pub enum Notices {
+/// A stream of notices.
+pub struct Notices(Source);
+
+enum Source {
     Http(Box<Events>),
     #[cfg(feature = "embedded")]
     Embedded(weft_dispatch::Notices),
@@ -29,10 +32,10 @@ pub enum Notices {
 impl Notices {
     /// The next one; none if the stream has ended. Nothing is lost if it is dropped while it waits.
     pub async fn next(&mut self) -> Option<Tiding> {
-        match self {
-            Notices::Http(events) => events.next().await,
+        match &mut self.0 {
+            Source::Http(events) => events.next().await,
             #[cfg(feature = "embedded")]
-            Notices::Embedded(notices) => Some(match notices.next().await? {
+            Source::Embedded(notices) => Some(match notices.next().await? {
                 weft_dispatch::Tiding::Notice(notice) => Tiding::Notice(notice),
                 weft_dispatch::Tiding::Missed => Tiding::Missed,
             }),
@@ -44,12 +47,13 @@ impl Origin {
     /// The notices of an instance, after the number that was heard last; none if what carries out the calls has no such
     /// thing.
     pub async fn notices(&self, instance: &str, last: Option<u64>) -> Result<Option<Notices>, Error> {
-        match self {
-            Origin::Http(http) => Ok(Some(Notices::Http(Box::new(Events::of(http.notices(instance, last).await?))))),
+        let source = match self {
+            Origin::Http(http) => Source::Http(Box::new(Events::of(http.notices(instance, last).await?))),
             #[cfg(feature = "embedded")]
-            Origin::Embedded(embedded) => Ok(Some(Notices::Embedded(embedded.notices(instance, last)?))),
-            Origin::Other(_) => Ok(None),
-        }
+            Origin::Embedded(embedded) => Source::Embedded(embedded.notices(instance, last)?),
+            Origin::Other(_) => return Ok(None),
+        };
+        Ok(Some(Notices(source)))
     }
 }
 
@@ -57,7 +61,7 @@ impl Origin {
 const IDLE: Duration = Duration::from_secs(45);
 
 /// Server-sent events out of the body of a reply.
-pub struct Events<B = Incoming> {
+struct Events<B = Incoming> {
     body: B,
     buffer: BytesMut,
     heard_at: Instant,

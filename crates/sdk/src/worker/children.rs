@@ -10,8 +10,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use weft_api::execution::{GetQuery, Outcome, Policy, Submit};
-use weft_api::work::{ChildOutcome, ChildrenOutcome, ChildrenRule, SpawnChildren, WaitChildrenItem, WaitingChildren};
+use weft_api::execution::{Outcome, Policy, Submit};
+use weft_api::work::{
+    ChildOutcome, ChildrenOutcome, ChildrenRule, ReadChildren, SpawnChildren, WaitChildrenItem, WaitingChildren,
+};
 use weft_api::{Args, op};
 
 /// A child to be.
@@ -152,14 +154,22 @@ impl Ctx {
         }
     }
 
+    /// How the children have ended, read under the lease: a worker need not be allowed to read anything else.
     async fn outcomes(&self, children: &[Child], verdict: String) -> Result<ChildrenOutcome, Failure> {
+        let claimed = self.claimed();
         let mut ended = Vec::with_capacity(children.len());
-        for child in children {
-            let query = GetQuery { include: Some("result".to_string()), ..GetQuery::default() };
-            let args = Args { path: [child.id.clone()], query, ..Args::default() };
-            let execution = self.client().call::<op::GetExecution>(args).await?;
-            let outcome = execution.ended.map(|ended| ended.outcome);
-            ended.push(ChildOutcome { execution: execution.id, outcome, result: execution.result });
+        while ended.len() < children.len() {
+            let body = ReadChildren {
+                execution: claimed.execution.clone(),
+                lease: Some(claimed.lease.id.clone()),
+                epoch: Some(claimed.lease.epoch),
+                children: children[ended.len()..].iter().map(|child| child.id.clone()).collect(),
+            };
+            let read = self.fenced::<op::ReadChildren>(Args { body, ..Args::default() }).await?;
+            if read.children.is_empty() {
+                return Err(Failure::retry("the server did not answer for the children"));
+            }
+            ended.extend(read.children);
         }
         Ok(ChildrenOutcome { verdict, children: ended })
     }

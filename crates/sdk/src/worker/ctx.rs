@@ -27,6 +27,7 @@ struct Shared {
     client: Client,
     states: Arc<States>,
     claimed: Claimed,
+    strict: bool,
     /// Times of the lease are counted from here.
     base: Instant,
     expires_ms: AtomicU64,
@@ -38,13 +39,14 @@ struct Shared {
 }
 
 impl Ctx {
-    pub(crate) fn new(client: Client, states: Arc<States>, mut claimed: Claimed, begun: Instant) -> Self {
+    pub(crate) fn new(client: Client, states: Arc<States>, mut claimed: Claimed, begun: Instant, strict: bool) -> Self {
         let steps = std::mem::replace(&mut claimed.steps, Steps { items: Vec::new(), more: false });
         let expires_ms = AtomicU64::new(claimed.lease.expires_in_ms);
         Self(Arc::new(Shared {
             client,
             states,
             claimed,
+            strict,
             base: begun,
             expires_ms,
             token: Token::default(),
@@ -57,6 +59,11 @@ impl Ctx {
 
     pub(crate) fn claimed(&self) -> &Claimed {
         &self.0.claimed
+    }
+
+    /// Steps that get in each other's way are refused; otherwise they run one after the other.
+    pub(crate) fn is_strict(&self) -> bool {
+        self.0.strict
     }
 
     pub(crate) fn states(&self) -> &States {

@@ -44,11 +44,8 @@ impl<T: DeserializeOwned> FromTask for Json<T> {
 
 impl<C: Codec, T: DeserializeOwned> FromTask for Coded<C, T> {
     fn from_task(task: &Task) -> Result<Self, Failure> {
-        let bytes: &[u8] = task.input().map_or(&[], |input| &input.bytes);
-        match C::decode(bytes) {
-            Ok(value) => Ok(Coded(value, PhantomData)),
-            Err(error) => Err(Failure::decode(format!("cannot read the input: {}", error.into()))),
-        }
+        let value = payload::decode::<C, T>(task.input(), "the input");
+        value.map(|value| Coded(value, PhantomData)).map_err(|error| Failure::decode(error.to_string()))
     }
 }
 

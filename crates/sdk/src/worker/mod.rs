@@ -153,6 +153,13 @@ impl Worker {
         self
     }
 
+    /// Whether a step inside a step, or two at once with one name, is refused, so that a mistake is found; otherwise they
+    /// run one after the other. In builds with debug assertions unless given.
+    pub fn strict_steps(mut self, strict: bool) -> Self {
+        self.settings.strict_steps = strict;
+        self
+    }
+
     /// Something handlers get by `State<T>`. One of each type.
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         self.states.put(state);

@@ -160,7 +160,7 @@ impl Ctx {
             return Err(Failure::permanent(why).category("usage"));
         }
         let inside = INSIDE.try_with(|()| ()).is_ok();
-        if inside && cfg!(debug_assertions) {
+        if inside && self.is_strict() {
             return Err(Failure::permanent(format!("the step `{name}` runs inside another step")).category("usage"));
         }
         loop {
@@ -184,7 +184,7 @@ impl Ctx {
                 // Registered while the journal is locked, so that the end of the other step is not missed.
                 stepped.as_mut().enable();
             }
-            if cfg!(debug_assertions) {
+            if self.is_strict() {
                 return Err(Failure::permanent(format!("two steps `{name}` run at once")).category("usage"));
             }
             stepped.await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use weft_sdk::api::execution::{CountQuery, GetQuery, HoldRequest, ListQuery, Priority, PublicState, TagChange};
 use weft_sdk::api::{Code, Page};
+use weft_sdk::client::Tiding;
 use weft_sdk::{Client, Ctx, Failure, Json, NoResult, OrFail, Payload, State, Worker};
 
 /// Runs a scenario with each kind of client.
@@ -227,4 +228,38 @@ async fn sdk_4_an_address_where_nobody_listens_is_told_as_such() {
     let told = error.to_string();
     assert!(told.contains(&address.to_string()) && told.contains("is the server running?"), "{told}");
     assert!(Client::connect("127.0.0.1:7700").build().await.is_err());
+}
+
+#[tokio::test]
+async fn sdk_34_a_stream_of_notices_that_is_not_answered_is_given_up() {
+    // It takes the connection and says nothing.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let client = Client::connect(url).timeout(Duration::from_millis(50)).build().await.unwrap();
+    let Err(error) = soon(client.notices("w1", None)).await else { panic!("there is no stream") };
+    assert!(error.is_retryable(), "{error}");
+}
+
+#[tokio::test]
+async fn sdk_1_notices_can_be_heard_without_a_worker() {
+    let server = Server::any().await;
+    let client = server.client().await;
+    let mut notices = client.notices("w1", None).await.unwrap().unwrap();
+    let wish = weft_sdk::api::worker::Register {
+        worker: "w".into(),
+        instance: "w1".into(),
+        boot_id: "b".into(),
+        ..Default::default()
+    };
+    client.register_worker(wish).await.unwrap();
+    let target = weft_sdk::api::worker::DrainTarget {
+        instance: Some("w1".into()),
+        reason: "deploy".into(),
+        ..Default::default()
+    };
+    client.drain_workers(target).await.unwrap();
+    let heard = soon(notices.next()).await;
+    assert!(matches!(heard, Some(Tiding::Notice(_))), "{heard:?}");
+    drop(notices);
+    soon(server.stop()).await;
 }

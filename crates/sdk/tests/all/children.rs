@@ -1,16 +1,18 @@
 //! Children: submitted once, waited for without a lease.
 
 use crate::between::between;
+use crate::remote::{Server, soon};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weft_sdk::api::execution::{Outcome, PublicState};
+use weft_sdk::api::key::{KeyScope, NewKey};
 use weft_sdk::api::page::{Item, Results};
 use weft_sdk::api::work::ChildrenRule;
-use weft_sdk::api::{Call, Code, Problem, Reply};
+use weft_sdk::api::{Call, Code, Problem, Reply, Scope};
 use weft_sdk::test::Harness;
 use weft_sdk::worker::Child;
-use weft_sdk::{Ctx, Failure, Json, Worker};
+use weft_sdk::{Client, Ctx, Failure, Json, Worker};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -184,4 +186,96 @@ async fn sdk_3_a_child_that_a_busy_server_did_not_take_is_submitted_again() {
     assert_eq!(run.result::<u32>().await.unwrap(), 0, "the same attempt went on");
     assert_eq!(refusals.load(Ordering::SeqCst), 4);
     assert!(harness.elapsed() >= secs(6), "the time that the server named was kept: {:?}", harness.elapsed());
+}
+
+/// A client with a key that may do what a worker does, and nothing else.
+fn of_a_worker(client: &Client) -> Client {
+    between(client, |call, inner| async move {
+        match call.spec().scope {
+            Scope::Work | Scope::WorkOrOperate => inner.dispatch(call).await,
+            _ => Err(Problem::new(Code::Forbidden, format!("`{}` is not for workers", call.spec().id)).into()),
+        }
+    })
+}
+
+#[tokio::test]
+async fn sdk_30_a_key_for_work_and_nothing_else_is_enough_to_wait_for_children() {
+    async fn quick(Json(n): Json<i32>) -> Result<Json<i32>, Failure> {
+        Ok(Json(n * 10))
+    }
+    async fn waits(ctx: Ctx) -> Result<Json<i32>, Failure> {
+        let children = [ctx.child("quick", &1).submit().await?, ctx.child("quick", &2).submit().await?];
+        let ended = ctx.wait_all(&children).await?;
+        // Decided before it begins.
+        let again = ctx.wait_any(&children[..1]).await?;
+        Ok(Json(ended.result::<i32>(&children[1])? + again.result::<i32>(&children[0])?))
+    }
+    let (server, first) = Server::keyed().await;
+    let admin = server.client_with(&first).await;
+    let mut clients = Vec::new();
+    for scope in [KeyScope::Work, KeyScope::Submit] {
+        let (name, namespaces) = (scope.name().to_string(), vec!["default".to_string()]);
+        let key = NewKey { name, scopes: vec![scope], namespaces, ..NewKey::default() };
+        let secret = admin.create_key(key).await.unwrap().secret;
+        clients.push(server.client_with(&secret).await);
+    }
+    let worker = Worker::new(clients[0].clone()).handle("waits", waits).handle("quick", quick);
+    let worker = tokio::spawn(worker.run());
+    let run = clients[1].submit("waits", &()).await.unwrap();
+    assert_eq!(soon(run.result::<i32>()).await.unwrap(), 30);
+    worker.abort();
+    soon(server.stop()).await;
+}
+
+async fn bulky(Json(n): Json<u8>) -> Result<Json<String>, Failure> {
+    Ok(Json(char::from(b'a' + n).to_string().repeat(700_000)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_30_a_key_for_work_is_enough_to_wait_for_children_in_every_way() {
+    /// Waits for results that are too large to be recorded, again for the same, and once more in a second attempt.
+    async fn waits(ctx: Ctx) -> Result<Json<usize>, Failure> {
+        let mut children = Vec::new();
+        for n in 0..8_u8 {
+            children.push(ctx.child("bulky", &n).submit().await?);
+        }
+        let first = ctx.wait_all(&children).await?;
+        let again = ctx.wait_quorum(3, &children).await?;
+        if ctx.attempt() == 0 {
+            return Err(Failure::retry("once more").category("test"));
+        }
+        let mut bytes = 0;
+        for child in &children {
+            let (one, other) = (first.result::<String>(child)?, again.result::<String>(child)?);
+            assert_eq!(one, other);
+            bytes += one.len();
+        }
+        Ok(Json(bytes))
+    }
+    let harness = Harness::new().await;
+    let client = of_a_worker(harness.client());
+    tokio::spawn(Worker::new(client).handle("waits", waits).handle("bulky", bulky).run());
+    let run = harness.submit("waits", &()).await.unwrap();
+    assert_eq!(run.result::<usize>().await.unwrap(), 8 * 700_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_47_outcomes_of_a_decided_wait_are_asked_for_again_after_a_short_outage() {
+    let harness = Harness::new().await;
+    let refusals = Arc::new(AtomicU32::new(10));
+    let client = between(harness.client(), move |call, inner| {
+        let spend = |left: u32| left.checked_sub(1);
+        let is_refused = matches!(call, Call::ReadChildren(_))
+            && refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spend).is_ok();
+        async move {
+            match is_refused {
+                true => Err(Problem::new(Code::Unavailable, "not now").into()),
+                false => inner.dispatch(call).await,
+            }
+        }
+    });
+    tokio::spawn(Worker::new(client).handle("again", again).handle("part", part).run());
+    let run = harness.submit("again", &()).await.unwrap();
+    assert_eq!(run.result::<(i32, i32)>().await.unwrap(), (10, 20));
+    assert_eq!(run.get().await.unwrap().attempts, 1);
 }

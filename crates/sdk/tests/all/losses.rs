@@ -8,6 +8,7 @@ use weft_sdk::api::execution::Submit;
 use weft_sdk::api::{Call, Code, Problem};
 use weft_sdk::layer::Retry;
 use weft_sdk::test::Harness;
+use weft_sdk::worker::TaskService;
 use weft_sdk::{Client, Ctx, Error, Failure, Json, State, Transport, Worker};
 
 fn secs(seconds: u64) -> Duration {
@@ -215,4 +216,111 @@ async fn a_stale_task_that_was_claimed_ahead_goes_to_others() {
         assert!(execution.public_state.is_terminal(), "{execution:?}");
         assert_eq!(execution.retries_used, 0);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_33_an_outage_longer_than_a_lease_leaves_a_worker_that_rests_and_goes_on() {
+    async fn slow(Json(seconds): Json<u64>) -> Result<Json<u64>, Failure> {
+        tokio::time::sleep(secs(seconds)).await;
+        Ok(Json(seconds))
+    }
+    let harness = Harness::new().await;
+    let (client, away) = switched(harness.client());
+    tokio::spawn(Worker::new(client).handle("slow", slow).run());
+    let run = harness.submit("slow", &8).await.unwrap();
+    harness.advance(secs(2)).await;
+    away.store(true, Ordering::SeqCst);
+    // Time passes only while nobody is busy, so that a loop which never rests would stop it here.
+    harness.advance(secs(60)).await;
+    away.store(false, Ordering::SeqCst);
+    assert_eq!(run.result::<u64>().await.unwrap(), 8);
+    assert_eq!(run.get().await.unwrap().epoch, 2, "the first lease was over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_31_an_outage_does_not_hold_up_short_leases_that_are_claimed_after_it() {
+    async fn slow(Json(ms): Json<u64>) -> Result<(), Failure> {
+        tokio::time::sleep(Duration::from_millis(ms)).await;
+        Ok(())
+    }
+    let harness = Harness::new().await;
+    let (client, away) = switched(harness.client());
+    tokio::spawn(Worker::new(client).lease(secs(1)).handle("slow", slow).run());
+    let first = [harness.submit("slow", &500).await.unwrap(), harness.submit("slow", &5_000).await.unwrap()];
+    harness.advance(Duration::from_millis(200)).await;
+    away.store(true, Ordering::SeqCst);
+    harness.advance(secs(120)).await;
+    let mut epochs = Vec::new();
+    for run in &first {
+        epochs.push(run.get().await.unwrap().epoch);
+    }
+    away.store(false, Ordering::SeqCst);
+    for (run, epoch) in first.iter().zip(epochs) {
+        assert_eq!(run.wait().await.unwrap().epoch, epoch + 1, "the first lease after the outage was kept");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_30_a_task_that_was_handed_back_as_stale_is_not_claimed_ahead_again_and_again() {
+    let harness = Harness::new().await;
+    async fn mixed(Json(seconds): Json<u64>) -> Result<(), Failure> {
+        tokio::time::sleep(secs(seconds)).await;
+        Ok(())
+    }
+    let worker = Worker::new(harness.client().clone()).concurrency(2).handle("mixed", mixed);
+    tokio::spawn(worker.run());
+    for _ in 0..20 {
+        harness.submit("mixed", &0).await.unwrap();
+    }
+    harness.run_until_idle().await;
+    let client = harness.client();
+    let mut runs = Vec::new();
+    // Two that fill every permit, and then some that might be claimed ahead.
+    for seconds in [100, 100, 0, 0, 0, 0] {
+        runs.push(client.submit("mixed", &seconds).await.unwrap());
+        harness.advance(Duration::from_millis(2)).await;
+    }
+    harness.advance(secs(60)).await;
+    for run in &runs {
+        let execution = run.get().await.unwrap();
+        assert!(execution.epoch <= 2, "{execution:?}");
+    }
+    harness.run_until_idle().await;
+    for run in runs {
+        assert!(run.get().await.unwrap().public_state.is_terminal());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "the worker of the harness broke down: no such thing")]
+async fn sdk_41_a_worker_that_breaks_down_fails_the_test() {
+    let harness = Harness::new().await;
+    harness.worker(|worker| {
+        let worker = worker.handle("k", async || Ok::<_, Failure>(()));
+        worker.layer(tower::layer::layer_fn(|_| -> TaskService { panic!("no such thing") }))
+    });
+    let run = harness.submit("k", &()).await.unwrap();
+    let _ = run.result::<()>().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_41_a_crash_ends_the_process_whose_change_it_follows() {
+    async fn quick() -> Result<(), Failure> {
+        Ok(())
+    }
+    async fn slow() -> Result<(), Failure> {
+        tokio::time::sleep(secs(8)).await;
+        Ok(())
+    }
+    // Of two workers the one that makes the change is the one that dies: the work of the other goes on under its lease.
+    Harness::crash_everywhere(
+        |worker| worker.lane("quick").handle("quick", quick),
+        |harness| async move {
+            harness.worker(|worker| worker.lane("slow").handle("slow", slow));
+            let run = harness.submit("slow", &()).lane("slow").await.unwrap();
+            harness.submit("quick", &()).lane("quick").await.unwrap();
+            run.wait().await.unwrap();
+        },
+    )
+    .await;
 }

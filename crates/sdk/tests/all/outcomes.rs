@@ -1,11 +1,12 @@
 //! Outcomes that a server would not take as they are, and those of handlers that were told to stop.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weft_sdk::api::execution::PublicState;
 use weft_sdk::client::Run;
 use weft_sdk::test::Harness;
-use weft_sdk::{Ctx, Failure, Json, NoResult, Worker};
+use weft_sdk::{Codec, Coded, Ctx, Failure, Json, NoResult, Worker};
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -142,4 +143,44 @@ async fn ex_43_a_failure_after_a_cancel_stays_on_the_attempt() {
     let attempt = run.attempts().await.unwrap().remove(0);
     let failure = attempt.failure.expect("the failure is kept");
     assert_eq!((failure.category.as_str(), failure.message.as_str()), ("review", "broken"));
+}
+
+/// JSON, backwards.
+struct Backwards;
+
+impl Codec for Backwards {
+    const CONTENT_TYPE: &'static str = "application/x-backwards";
+    type Error = serde_json::Error;
+
+    fn encode<T: serde::Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Self::Error> {
+        serde_json::to_vec(value).map(|bytes| bytes.into_iter().rev().collect())
+    }
+
+    fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Self::Error> {
+        serde_json::from_slice(&bytes.iter().rev().copied().collect::<Vec<_>>())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_6_values_in_another_format_go_there_and_back() {
+    async fn double(Coded(n, _): Coded<Backwards, u32>) -> Result<Coded<Backwards, u32>, Failure> {
+        Ok(Coded(2 * n, PhantomData))
+    }
+    let harness = Harness::new().await;
+    harness.worker(|worker| worker.handle("double", double));
+    let run = harness.client().submit_as::<Backwards, _>("double", &617).await.unwrap();
+    assert_eq!(run.result_as::<Backwards, u32>().await.unwrap(), 1_234);
+    let payload = run.payload().await.unwrap().unwrap();
+    assert_eq!(payload.content_type.as_deref(), Some("application/x-backwards"));
+    assert_eq!(payload.bytes, "4321");
+    let wrong = run.result_as::<Backwards, String>().await.unwrap_err().to_string();
+    assert!(wrong.contains(run.id()) && wrong.contains("application/x-backwards"), "{wrong}");
+    let plain = harness.submit("double", &"text").await.unwrap();
+    match plain.result_as::<Backwards, u32>().await {
+        Err(NoResult::Failed { category, message, .. }) => {
+            assert_eq!(category, "decode");
+            assert!(message.contains("application/json"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use weft_core::Time;
+use weft_dispatch::secret::MasterKey;
 use weft_engine::{Config, Engine};
 use weft_sdk::Client;
-use weft_server::{App, Listener, Options};
+use weft_server::{App, Auth, Bootstrap, Listener, Options};
 use weft_store::MemoryStore;
 
 /// Nothing in these tests takes longer unless something is wrong.
@@ -33,8 +34,21 @@ pub struct Server {
 
 impl Server {
     pub async fn start(store: MemoryStore, address: SocketAddr) -> Self {
-        let engine = engine_on(store).await;
-        let app = App::new(engine.clone(), Options { drain: Duration::from_secs(2), ..Options::dev() });
+        Self::with(engine_on(store).await, address, Options::dev()).await
+    }
+
+    /// One that asks for keys, and the first of them.
+    pub async fn keyed() -> (Self, String) {
+        let (engine, macs) = (engine_on(memory()).await, MasterKey::new([7; 32]).macs());
+        let Bootstrap::Created(key) = Bootstrap::make(&engine, &macs, None).await.unwrap() else {
+            panic!("there is a key already")
+        };
+        let options = Options::new(Auth::Keyed { macs, keys: Arc::new(engine.clone()) });
+        (Self::with(engine, SocketAddr::from(([127, 0, 0, 1], 0)), options).await, key)
+    }
+
+    async fn with(engine: Engine, address: SocketAddr, options: Options) -> Self {
+        let app = App::new(engine.clone(), Options { drain: Duration::from_secs(2), ..options });
         let listener = Listener::bind(&app, address, None).await.unwrap();
         let address = listener.address();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -50,6 +64,11 @@ impl Server {
 
     pub async fn client(&self) -> Client {
         Client::connect(format!("http://{}", self.address)).check().build().await.unwrap()
+    }
+
+    pub async fn client_with(&self, key: &str) -> Client {
+        let client = Client::connect(format!("http://{}", self.address)).key(key).namespace("default");
+        client.check().build().await.unwrap()
     }
 
     pub async fn stop(self) {

@@ -156,13 +156,17 @@ async fn sdk_31_a_step_on_a_connection_that_hangs_is_sent_again_within_the_lease
 
 /// A client whose renewals, or outcomes, are answered `busy` one by one while `left` lasts; counts its calls.
 fn busy(client: &Client, operation: &'static str, retry_after: Option<u64>, left: Arc<AtomicU32>) -> Client {
+    let problem = Problem::new(Code::Busy, "too much waits");
+    let problem = retry_after.map_or(problem.clone(), |ms| problem.retry_after(ms));
+    refusing(client, operation, problem, left)
+}
+
+/// The same with any answer.
+fn refusing(client: &Client, operation: &'static str, problem: Problem, left: Arc<AtomicU32>) -> Client {
     between(client, move |call, inner| {
-        let left = left.clone();
+        let (left, problem) = (left.clone(), problem.clone());
         async move {
-            let problem = || {
-                let problem = Problem::new(Code::Busy, "too much waits");
-                retry_after.map_or(problem.clone(), |ms| problem.retry_after(ms))
-            };
+            let problem = || problem.clone();
             let spend = |left: u32| left.checked_sub(1);
             if call.spec().id != operation || left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spend).is_err() {
                 return inner.dispatch(call).await;
@@ -324,4 +328,56 @@ async fn sdk_3_the_time_that_a_server_names_is_kept_by_waits_and_fenced_calls() 
         let close = at.windows(2).take(8).filter(|pair| pair[1] - pair[0] < secs(2)).count();
         assert_eq!(close, 0, "{operation}: {at:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_31_a_defect_of_the_server_costs_neither_a_lease_nor_a_result() {
+    let defect = || Problem::new(Code::Internal, "an invariant would have been broken");
+    for operation in ["renew", "settle"] {
+        let harness = Harness::new().await;
+        let left = Arc::new(AtomicU32::new(3));
+        tokio::spawn(Worker::new(refusing(harness.client(), operation, defect(), left)).handle("long", long).run());
+        let runs = submitted(harness.client(), "long", &[40, 40]).await;
+        ended_under_the_first_lease(&harness).await;
+        assert_eq!(runs[0].result::<u64>().await.unwrap(), 40, "{operation}");
+    }
+    // The same for a call that is refused as a whole.
+    let harness = Harness::new().await;
+    let left = Arc::new(AtomicU32::new(4));
+    let client = between(harness.client(), move |call, inner| {
+        let spend = |left: u32| left.checked_sub(1);
+        let is_refused = matches!(call, Call::Settle(_) | Call::Renew(_))
+            && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spend).is_ok();
+        async move {
+            match is_refused {
+                true => Err(defect().into()),
+                false => inner.dispatch(call).await,
+            }
+        }
+    });
+    tokio::spawn(Worker::new(client).handle("long", long).run());
+    submitted(harness.client(), "long", &[5, 5, 40]).await;
+    ended_under_the_first_lease(&harness).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_55_a_worker_with_more_leases_than_a_heartbeat_may_list_lists_none() {
+    let harness = Harness::new().await;
+    let listed: Arc<Mutex<Vec<Option<usize>>>> = Arc::default();
+    let noted = listed.clone();
+    let client = between(harness.client(), move |call, inner| {
+        if let Call::Heartbeat(args) = &call {
+            noted.lock().unwrap().push(args.body.holding.as_ref().map(Vec::len));
+        }
+        async move { inner.dispatch(call).await }
+    });
+    submitted(harness.client(), "long", &[30; 10_001]).await;
+    let worker = Worker::new(client).concurrency(11_000).lease(secs(120)).handle("long", long);
+    let handle = worker.handle_on();
+    tokio::spawn(worker.run());
+    harness.advance(secs(25)).await;
+    assert_eq!(handle.health().held, 10_001);
+    harness.advance(secs(20)).await;
+    assert_eq!(*listed.lock().unwrap(), [None, Some(0)], "the second when all have ended");
+    assert_eq!(handle.health().failures, 0, "{:?}", handle.health());
 }

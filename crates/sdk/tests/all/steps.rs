@@ -204,31 +204,46 @@ async fn sdk_26_a_sleep_is_slept_once_over_all_attempts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sdk_27_a_step_inside_a_step_is_refused() {
-    async fn nested(ctx: Ctx) -> Result<(), Failure> {
-        ctx.step("outer", async || ctx.step("inner", async || Ok::<_, Failure>(())).await).await
+async fn sdk_27_steps_that_get_in_each_others_way_are_refused_or_run_one_after_the_other() {
+    type Now = State<Arc<AtomicU32>>;
+    async fn nested(ctx: Ctx) -> Result<Json<u32>, Failure> {
+        ctx.step("outer", async || Ok::<_, Failure>(1 + ctx.step("inner", async || Ok::<_, Failure>(2)).await?))
+            .await
+            .map(Json)
     }
-    async fn twice(ctx: Ctx) -> Result<(), Failure> {
-        let wait = async || {
+    async fn twice(ctx: Ctx, State(now): Now) -> Result<Json<u32>, Failure> {
+        let alone = async || {
+            assert_eq!(now.fetch_add(1, Ordering::SeqCst), 0, "another runs");
             tokio::time::sleep(Duration::from_secs(1)).await;
-            Ok::<_, Failure>(())
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, Failure>(1)
         };
-        let (a, b) = tokio::join!(ctx.step("same", wait), ctx.step("same", wait));
-        a.and(b)
+        let (a, b) = tokio::join!(ctx.step("same", alone), ctx.step("same", alone));
+        Ok(Json(a? + 2 * b?))
     }
     async fn apart(ctx: Ctx) -> Result<Json<(u32, u32)>, Failure> {
         let (a, b) =
             tokio::join!(ctx.step("a", async || Ok::<_, Failure>(1)), ctx.step("b", async || Ok::<_, Failure>(2)));
         Ok(Json((a?, b?)))
     }
-    let harness = Harness::new().await;
-    harness.worker(|worker| worker.handle("nested", nested).handle("twice", twice).handle("apart", apart));
-    for kind in ["nested", "twice"] {
-        let run = harness.submit(kind, &()).await.unwrap();
-        assert!(matches!(run.payload().await, Err(NoResult::Failed { category, .. }) if category == "usage"), "{kind}");
+    for strict in [true, false] {
+        let harness = Harness::new().await;
+        let now = counter();
+        harness.worker(move |worker| {
+            let worker = worker.strict_steps(strict).state(now.clone());
+            worker.handle("nested", nested).handle("twice", twice).handle("apart", apart)
+        });
+        for kind in ["nested", "twice"] {
+            let run = harness.submit(kind, &()).await.unwrap();
+            match (strict, run.result::<u32>().await) {
+                (true, Err(NoResult::Failed { category, .. })) => assert_eq!(category, "usage", "{kind}"),
+                (false, Ok(sum)) => assert_eq!(sum, 3, "{kind}"),
+                (_, other) => panic!("{kind}, strict {strict}: {other:?}"),
+            }
+        }
+        let run = harness.submit("apart", &()).await.unwrap();
+        assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 2));
     }
-    let run = harness.submit("apart", &()).await.unwrap();
-    assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Taking work: one waiting claim over all lanes, for as many tasks as there are permits.
 
 use super::held::{Held, Phase};
-use super::{Flight, Running, SHORT, is_fatal};
+use super::{Flight, LONG, Running, SHORT, is_fatal};
 use crate::Error;
 use crate::client::{back_off, ms};
 use crate::worker::ctx::Ctx;
@@ -24,7 +24,7 @@ pub struct Claiming {
     pub flight: Option<Flight<Claimed>>,
     sent: Option<Instant>,
     /// Of the claim in flight, or of the last one that was not answered: its leases are found again by it.
-    id: Option<String>,
+    pub id: Option<String>,
     failures: u32,
     /// No claim before
     pub after: Option<Instant>,
@@ -40,21 +40,28 @@ impl Claiming {
 
 impl Running {
     /// Tasks that can be taken: free permits, and some ahead while handlers are short.
-    fn room(&self) -> usize {
-        let wanted = self.settings.concurrency + self.ahead();
+    fn room(&self, now: Instant) -> usize {
+        let wanted = self.settings.concurrency + self.ahead(now);
         let waiting = self.settling.outbox.len() + self.settling.sent.len();
         if waiting > wanted * BACKLOG {
             return 0;
         }
-        wanted.saturating_sub(self.running + self.queue.len()).min(CLAIM_MAX)
+        wanted.saturating_sub(self.running() + self.queue.len()).min(CLAIM_MAX)
     }
 
-    /// As many as the handlers finish while a call to the server is on its way, so that they never wait for one.
-    fn ahead(&self) -> usize {
+    /// As many as the handlers finish while a call to the server is on its way, so that they never wait for one. A permit
+    /// whose handler has been running for long finishes nothing soon, whatever its predecessors did.
+    fn ahead(&self, now: Instant) -> usize {
         let Some(pace) = self.pace.filter(|pace| *pace < SHORT) else { return 0 };
         let calls = self.settling.took.as_micros() / pace.as_micros().max(1);
         let rounds = u32::try_from(calls).unwrap_or(u32::MAX).clamp(1, AHEAD_MAX);
-        self.settings.prefetch.unwrap_or(self.settings.concurrency * rounds as usize)
+        let concurrency = self.settings.concurrency;
+        let long = self.started.values().take_while(|since| **since + LONG <= now).count();
+        let quick = concurrency.saturating_sub(long);
+        match self.settings.prefetch {
+            Some(prefetch) => prefetch * quick / concurrency,
+            None => quick * rounds as usize,
+        }
     }
 
     pub fn claim(&mut self, now: Instant) {
@@ -66,9 +73,9 @@ impl Running {
         if self.claiming.flight.is_some() || self.drain.is_some() || !self.registration.is_known() {
             return;
         }
-        let room = self.room();
+        let room = self.room(now);
         // Few large claims are cheaper than many small ones, as long as no permit lies idle meanwhile.
-        let is_idle = self.running + self.queue.len() < self.settings.concurrency;
+        let is_idle = self.running() + self.queue.len() < self.settings.concurrency;
         if room == 0 || (!is_idle && room * 4 < self.settings.concurrency) {
             return;
         }
@@ -149,7 +156,7 @@ impl Running {
     fn take(&mut self, task: Task, begun: Instant, now: Instant) {
         let timeout_at = task.timeout_left_ms.map(|ms| begun + Duration::from_millis(ms));
         let lease = Duration::from_millis(task.lease.expires_in_ms);
-        let ctx = Ctx::new(self.client.clone(), self.states.clone(), task, begun);
+        let ctx = Ctx::new(self.client.clone(), self.states.clone(), task, begun, self.settings.strict_steps);
         let slot = self.next_slot;
         self.next_slot += 1;
         let held = Held { ctx, phase: Phase::Queued { since: now }, lost: false, kill_at: None, timeout_at };
@@ -180,9 +187,13 @@ impl Running {
                 }
             }
             NoticeKind::Drain { reason, deadline_in_ms } => {
+                self.drain_told();
                 self.drain_for_server(&reason, deadline_in_ms.map(Duration::from_millis));
             }
-            NoticeKind::Undrain => self.undrain(),
+            NoticeKind::Undrain => {
+                self.drain_told();
+                self.undrain();
+            }
             NoticeKind::Superseded => {
                 let problem =
                     weft_api::Problem::new(Code::InstanceSuperseded, "another process took this instance name");

@@ -9,11 +9,16 @@ use tokio::time::Instant;
 /// Before the time that the server has set everything is handed back, with so much left for the call that does it.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// How long outcomes are still sent after the last handlers were dropped, if their leases last as long.
+const LAST: Duration = Duration::from_secs(30);
+
 pub struct Drain {
     /// When handlers are told to stop; none once they were
     tell_at: Option<Instant>,
     /// When what is left is given to others
     end_at: Option<Instant>,
+    /// When the last handlers are dropped; none before they were told to stop
+    kill_at: Option<Instant>,
     /// The server wants it, and may take it back
     is_servers: bool,
 }
@@ -39,17 +44,18 @@ impl Running {
             drain.tell_at = drain.tell_at.map(|at| tell_by.map_or(at, |by| at.min(by)));
             return;
         }
-        tracing::info!(reason, running = self.running, "the worker drains");
+        tracing::info!(reason, running = self.running(), "the worker drains");
         let tell_at = now + self.settings.drain_timeout;
         let tell_at = Some(tell_by.map_or(tell_at, |by| tell_at.min(by)));
-        self.drain = Some(Drain { tell_at, end_at, is_servers });
+        self.drain = Some(Drain { tell_at, end_at, kill_at: None, is_servers });
         for slot in std::mem::take(&mut self.queue) {
             self.hand_back(slot);
         }
         self.claiming.after = None;
-        if self.claiming.flight.take().is_some() {
-            // The claim that is given up may have been granted on its way: the same one again finds its leases, and
-            // they are handed back at once instead of waiting for their end.
+        self.claiming.flight = None;
+        if self.claiming.id.is_some() {
+            // A claim that is given up, or that was not answered, may have been granted on its way: the same one again
+            // finds its leases, and they are handed back at once instead of waiting for their end.
             self.send_claim(1, Duration::ZERO, now);
         }
     }
@@ -63,7 +69,13 @@ impl Running {
     }
 
     pub fn drain_at(&self) -> Option<Instant> {
-        self.drain.as_ref()?.tell_at
+        let drain = self.drain.as_ref()?;
+        drain.tell_at.or(drain.kill_at.map(|at| at + LAST))
+    }
+
+    /// The handlers of a drain were dropped: what is left are outcomes that the server does not take.
+    pub fn is_killed(&self, now: Instant) -> bool {
+        self.drain.as_ref().and_then(|drain| drain.kill_at).is_some_and(|at| at <= now)
     }
 
     /// Everything is done that a drain waits for.
@@ -74,9 +86,18 @@ impl Running {
             drain.tell_at = None;
             let kill_at = now + self.settings.drain_kill;
             let kill_at = drain.end_at.map_or(kill_at, |end| kill_at.min(end));
+            drain.kill_at = Some(kill_at);
             self.tell_all(kill_at);
         }
+        if self.is_given_up(now) {
+            tracing::warn!(leases = self.held.len(), "the worker ends with outcomes that the server did not take");
+            return true;
+        }
         self.claiming.flight.is_none() && self.held.is_empty()
+    }
+
+    fn is_given_up(&self, now: Instant) -> bool {
+        self.drain.as_ref().and_then(|drain| drain.kill_at).is_some_and(|at| at + LAST <= now)
     }
 
     fn tell_all(&mut self, kill_at: Instant) {

@@ -25,7 +25,7 @@ pub enum Phase {
     /// Claimed ahead
     Queued { since: Instant },
     /// Its end comes by the channel; dropping the handle drops the handler
-    Running { _handle: AbortOnDrop, since: Instant },
+    Running { _handle: AbortOnDrop },
     /// Its outcome is known and not yet acknowledged
     Settling,
 }

@@ -6,8 +6,8 @@ use crate::client::back_off;
 use crate::transport::{Notices, Tiding};
 use std::collections::BTreeSet;
 use tokio::time::Instant;
-use weft_api::Class;
 use weft_api::work::Notice;
+use weft_api::{Class, Code};
 
 /// Numbers of notices that are remembered, so that one that comes again is known.
 const HEARD_MAX: usize = 1_000;
@@ -76,13 +76,12 @@ impl Running {
                 self.listening.failures = 0;
                 self.listening.open = notices;
             }
-            // Without the right to listen, or on a server that has no notices, there is nothing to wait for.
-            Heard::Opened(Err(error)) if matches!(error.class(), Some(Class::Fix | Class::Conflict)) => {
-                self.listening.absent = true;
-            }
             Heard::Opened(Err(error)) => {
                 tracing::debug!(%error, "could not listen for notices");
-                self.listen_later(error.retry_after_ms());
+                match again(&error) {
+                    Again::Never => self.listening.absent = true,
+                    Again::After(at_least_ms) => self.listen_later(at_least_ms),
+                }
             }
             Heard::Closed => {
                 self.listening.open = None;
@@ -117,6 +116,25 @@ impl Running {
     }
 }
 
+/// How long to wait at least before a stream that was refused is asked for again.
+const REFUSED_MS: u64 = 60_000;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Again {
+    Never,
+    After(Option<u64>),
+}
+
+/// When to ask again for a stream that could not be opened. Without the right to listen there is nothing to wait for; a
+/// server that has no notices, or a defect, may be another one tomorrow.
+fn again(error: &Error) -> Again {
+    match error.code() {
+        Some(Code::Forbidden | Code::Unauthorized | Code::NotAcceptable) => Again::Never,
+        _ if error.class().is_some_and(|class| class != Class::Later) => Again::After(Some(REFUSED_MS)),
+        _ => Again::After(error.retry_after_ms()),
+    }
+}
+
 /// Numbers of notices that were heard. Not only the largest: those of another node may be smaller and are no repeats.
 #[derive(Default)]
 struct Numbers(BTreeSet<u64>);
@@ -135,6 +153,19 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sdk_34_only_who_may_not_listen_gives_it_up() {
+        let refused = |code| Error::from(weft_api::Problem::new(code, "no"));
+        for code in [Code::Forbidden, Code::Unauthorized, Code::NotAcceptable] {
+            assert_eq!(again(&refused(code)), Again::Never);
+        }
+        for code in [Code::Internal, Code::RouteNotFound, Code::InvalidArgument] {
+            assert_eq!(again(&refused(code)), Again::After(Some(REFUSED_MS)));
+        }
+        assert_eq!(again(&refused(Code::Unavailable)), Again::After(None));
+        assert_eq!(again(&Error::no_answer("gone")), Again::After(None));
+    }
 
     #[test]
     fn sd_59_a_notice_that_comes_twice_is_heard_once_and_little_is_remembered() {

@@ -1,5 +1,6 @@
 //! A worker that runs: one loop that owns every lease. Calls in flight are polled by the loop itself; only handlers are
-//! tasks of their own. A permit comes first and a claim second, so that nothing is claimed that cannot run at once.
+//! tasks of their own. A permit comes first and a claim second; only while handlers are short is some work claimed ahead,
+//! for permits that will be free before another call could bring it, and what waits in vain goes back.
 
 mod claim;
 mod control;
@@ -36,10 +37,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tower::ServiceExt;
 use tracing::Instrument;
-use weft_api::Code;
+use weft_api::{Class, Code, Problem};
 
 /// Who runs a task.
 #[derive(Clone)]
@@ -75,7 +76,8 @@ pub(crate) struct Running {
     held: BTreeMap<u64, Held>,
     next_slot: u64,
     queue: VecDeque<u64>,
-    running: usize,
+    /// The handlers that run and since when; in order of their start, because tasks start in the order of their slots
+    started: BTreeMap<u64, Instant>,
     /// How long handlers take, smoothed; none before the first has ended
     pace: Option<Duration>,
 
@@ -92,11 +94,17 @@ pub(crate) struct Running {
 
 /// Handlers shorter than this are worth claiming ahead for.
 const SHORT: Duration = Duration::from_millis(10);
+/// A handler that runs for this long is not short. Well above it, so that a process that gets little of its processor does
+/// not take its short ones for long.
+const LONG: Duration = Duration::from_millis(100);
 /// What was claimed ahead and has not begun after this goes to others.
 const STALE: Duration = Duration::from_millis(500);
 /// A call of the loop without an answer after this has none, beside what it asks the server to wait.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the end of a worker waits for each of its last things.
+const GOODBYE: Duration = Duration::from_secs(2);
 const FAR: Duration = Duration::from_secs(3_600);
+const _: () = assert!(SHORT.as_millis() < LONG.as_millis() && LONG.as_millis() < STALE.as_millis());
 
 impl Running {
     pub fn new(
@@ -120,7 +128,7 @@ impl Running {
             held: BTreeMap::new(),
             next_slot: 0,
             queue: VecDeque::new(),
-            running: 0,
+            started: BTreeMap::new(),
             pace: None,
             ended_by,
             claiming: Claiming::default(),
@@ -135,18 +143,31 @@ impl Running {
     }
 
     pub async fn run_until<S: Future>(mut self, signal: S) -> Result<(), Error> {
-        let (ended_by, ended) = unbounded_channel();
+        let (ended_by, mut ended) = unbounded_channel();
         self.ended_by = ended_by;
         tracing::info!(worker = self.settings.pool, instance = self.instance, "the worker begins");
-        let result = self.turn(ended, signal).await;
+        let result = self.turn(&mut ended, signal).await;
         if let Err(error) = &result {
             tracing::error!(%error, "the worker cannot go on");
+            for held in self.held.values_mut() {
+                held.told(Cause::Shutdown, &error.to_string(), None);
+            }
         }
+        self.drop_handlers(ended).await;
         self.deregister().await;
         result
     }
 
-    async fn turn<S: Future>(&mut self, mut ended: UnboundedReceiver<(u64, Outcome)>, signal: S) -> Result<(), Error> {
+    /// Nothing may run here any more when the server gives its leases to others. A handler that blocks its thread cannot
+    /// be dropped, and is not waited for.
+    async fn drop_handlers(&mut self, mut ended: UnboundedReceiver<(u64, Outcome)>) {
+        self.held.clear();
+        // Every handler has a sender: when the last is gone, so are they.
+        self.ended_by = unbounded_channel().0;
+        let _ = timeout(GOODBYE, async { while ended.recv().await.is_some() {} }).await;
+    }
+
+    async fn turn<S: Future>(&mut self, ended: &mut UnboundedReceiver<(u64, Outcome)>, signal: S) -> Result<(), Error> {
         tokio::pin!(signal);
         let timer = sleep_until(Instant::now() + FAR);
         tokio::pin!(timer);
@@ -166,7 +187,7 @@ impl Running {
             if self.is_drained() {
                 return Ok(());
             }
-            self.control.note(self.running, self.held.len(), self.drain.is_some());
+            self.control.note(self.running(), self.held.len(), self.drain.is_some());
             let wake = self.wake_at().unwrap_or(now + FAR);
             if timer.deadline() != wake {
                 timer.as_mut().reset(wake);
@@ -198,7 +219,10 @@ impl Running {
     /// When the loop has something to do although nothing has happened.
     fn wake_at(&self) -> Option<Instant> {
         let own = [self.claiming.after, self.settling.after, self.renewing.wake_at(), self.check_at];
-        own.into_iter().chain([self.registration.wake_at(), self.listening.after, self.drain_at()]).flatten().min()
+        own.into_iter()
+            .chain([self.registration.wake_at(self.drain.is_some()), self.listening.after, self.drain_at()])
+            .flatten()
+            .min()
     }
 
     /// Looks again at `at` for what a clock decides.
@@ -206,8 +230,12 @@ impl Running {
         self.check_at = Some(self.check_at.map_or(at, |old| old.min(at)));
     }
 
+    fn running(&self) -> usize {
+        self.started.len()
+    }
+
     fn start_queued(&mut self, now: Instant) {
-        while self.running < self.settings.concurrency && self.drain.is_none() {
+        while self.running() < self.settings.concurrency && self.drain.is_none() {
             let Some(slot) = self.queue.pop_front() else { return };
             self.start(slot, now);
         }
@@ -244,15 +272,14 @@ impl Running {
         };
         let run = crate::transport::traced(trace, run);
         let handle = tokio::spawn(run.instrument(span)).abort_handle();
-        held.phase = Phase::Running { _handle: held::AbortOnDrop(handle), since: now };
-        self.running += 1;
+        held.phase = Phase::Running { _handle: held::AbortOnDrop(handle) };
+        self.started.insert(slot, now);
     }
 
     /// A handler has ended by itself.
     fn ended(&mut self, slot: u64, outcome: Outcome, now: Instant) {
         let Some(held) = self.held.get_mut(&slot) else { return };
-        let Phase::Running { since, .. } = held.phase else { return };
-        self.running -= 1;
+        let Some(since) = self.started.remove(&slot) else { return };
         let took = now.saturating_duration_since(since);
         self.pace = Some(self.pace.map_or(took, |pace| (pace * 7 + took) / 8));
         match held.answer(outcome) {
@@ -295,6 +322,8 @@ impl Running {
             );
             self.forget(slot);
         } else if is_stale {
+            // Handlers are not what they were when it was claimed.
+            self.pace = self.pace.max(Some(STALE));
             self.hand_back(slot);
         } else if held.kill_at.is_some_and(|at| at <= now) {
             self.kill(slot);
@@ -333,7 +362,7 @@ impl Running {
             kind = held.ctx.kind(),
             "a handler was told to stop and did not; it is dropped"
         );
-        self.running -= 1;
+        self.started.remove(&slot);
         match held.killed() {
             Some(item) => {
                 held.phase = Phase::Settling;
@@ -397,6 +426,12 @@ async fn flown<T>(flight: &mut Option<Flight<T>>) -> Result<T, Error> {
         }
         None => std::future::pending().await,
     }
+}
+
+/// True for a refusal that may not come again. A defect of the server is one, as long as the lease is good: it has changed
+/// nothing, and what was done here must not be thrown away for it.
+fn may_pass(problem: &Problem) -> bool {
+    problem.class == Class::Later || problem.code == Code::Internal
 }
 
 /// True for what no repetition and no waiting will change.

@@ -1,7 +1,7 @@
 //! The worker's entry in the registry: made before the first claim, kept by heartbeats, removed at the end. A server
 //! without a registry is worked for all the same.
 
-use super::{Flight, Running, is_fatal};
+use super::{Flight, GOODBYE, Running, is_fatal};
 use crate::Error;
 use crate::worker::token::Cause;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use weft_api::work::LaneWish;
 use weft_api::worker::{Beat, Heartbeat, Holding, Register, Registered, SessionQuery};
 use weft_api::{Args, Class, Code, op};
 
-/// How long the end of a worker waits for its entry to be removed.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Leases that a heartbeat may list.
+const HOLDING_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub struct Registration {
@@ -23,6 +23,11 @@ pub struct Registration {
     failures: u32,
     /// The next try to join, or the next heartbeat
     at: Option<Instant>,
+    /// Another heartbeat is due as soon as the one in flight is answered.
+    beat_again: bool,
+    beat_at: Option<Instant>,
+    /// When the server last began a drain, or took one back, by a notice.
+    drain_told_at: Option<Instant>,
     boot_id: String,
 }
 
@@ -32,8 +37,10 @@ impl Registration {
         self.known
     }
 
-    pub fn wake_at(&self) -> Option<Instant> {
-        self.at
+    /// When the next call is due; none while one is in flight, and none for a worker that drains and would have to join.
+    pub fn wake_at(&self, drains: bool) -> Option<Instant> {
+        let is_idle = self.joining.is_none() && self.beating.is_none();
+        self.at.filter(|_| is_idle && (self.known || !drains))
     }
 }
 
@@ -42,6 +49,7 @@ impl Running {
         self.registration.known = false;
         self.registration.session = None;
         self.registration.at = None;
+        self.registration.beat_again = false;
         // The next session supersedes this one. Whoever still asked or listened in its name would be told so, and would
         // take it for another process.
         self.registration.beating = None;
@@ -104,9 +112,18 @@ impl Running {
 
     /// The next heartbeat is due at once, if there are any.
     pub fn beat_now(&mut self) {
-        if self.registration.session.is_some() {
-            self.registration.at = Some(Instant::now());
+        let registration = &mut self.registration;
+        match (registration.session, &registration.beating) {
+            (None, _) => {}
+            // What it will tell is older than what is asked for now.
+            (Some(_), Some(_)) => registration.beat_again = true,
+            (Some(_), None) => registration.at = Some(Instant::now()),
         }
+    }
+
+    /// The server has begun a drain or taken one back: a heartbeat that was sent before does not know it.
+    pub fn drain_told(&mut self) {
+        self.registration.drain_told_at = Some(Instant::now());
     }
 
     pub fn beat(&mut self, now: Instant) {
@@ -114,6 +131,7 @@ impl Running {
         let is_time = registration.at.is_some_and(|at| at <= now);
         let (Some(session), None, true) = (registration.session, &registration.beating, is_time) else { return };
         registration.at = None;
+        registration.beat_at = Some(now);
         let holding = self.held.values().filter(|held| !held.lost && !held.ctx.is_paused()).map(|held| {
             let claimed = held.ctx.claimed();
             Holding {
@@ -122,14 +140,11 @@ impl Running {
                 epoch: claimed.lease.epoch,
             }
         });
-        let free = self.settings.concurrency.saturating_sub(self.running);
-        let body = Heartbeat {
-            session: Some(session),
-            holding: Some(holding.collect()),
-            renew_ms: None,
-            free: Some(free as u32),
-            request_id: None,
-        };
+        // More than a server takes are not told: it compares nothing then, and leases are kept by renewals all the same.
+        let holding = (self.held.len() <= HOLDING_MAX).then(|| holding.collect());
+        let free = self.settings.concurrency.saturating_sub(self.running());
+        let body =
+            Heartbeat { session: Some(session), holding, renew_ms: None, free: Some(free as u32), request_id: None };
         let (client, instance) = (self.once.clone(), self.instance.clone());
         self.registration.beating = Some(Box::pin(async move {
             client.call::<op::Heartbeat>(Args { path: [instance], body, ..Args::default() }).await
@@ -138,10 +153,13 @@ impl Running {
 
     pub fn beaten(&mut self, reply: Result<Beat, Error>) -> Result<(), Error> {
         let now = Instant::now();
+        let sent_at = self.registration.beat_at.take().unwrap_or(now);
+        let is_again = std::mem::take(&mut self.registration.beat_again);
         match reply {
             Ok(beat) => {
                 self.registration.failures = 0;
-                self.registration.at = Some(now + Duration::from_millis(beat.next_in_ms.max(100)));
+                let next = if is_again { Duration::ZERO } else { Duration::from_millis(beat.next_in_ms.max(100)) };
+                self.registration.at = Some(now + next);
                 for lost in beat.lost {
                     if let Some(slot) = self.find(&lost.execution, lost.epoch) {
                         self.lost(slot, Cause::LeaseLost, &lost.cause);
@@ -152,10 +170,11 @@ impl Running {
                         self.cancel_requested(slot, &cancel.reason, cancel.kill_in_ms);
                     }
                 }
+                let is_current = self.registration.drain_told_at.is_none_or(|told| told < sent_at);
                 match beat.drain {
+                    _ if !is_current => {}
                     Some(drain) => {
-                        let left = |at: u64| Duration::from_millis(at.saturating_sub(self.once.world().now_ms()));
-                        self.drain_for_server(&drain.reason, drain.deadline_at.map(left));
+                        self.drain_for_server(&drain.reason, beat.drain_in_ms.map(Duration::from_millis));
                     }
                     None => self.undrain(),
                 }

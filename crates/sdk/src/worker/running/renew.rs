@@ -1,7 +1,7 @@
 //! Keeping leases: all of them in one call, when a third of the shortest has passed.
 
-use super::held::Phase;
-use super::{Flight, Running, is_fatal};
+use super::held::{Held, Phase};
+use super::{Flight, Running, is_fatal, may_pass};
 use crate::Error;
 use crate::client::ms;
 use crate::worker::report::Riders;
@@ -61,6 +61,10 @@ impl Running {
 
     pub fn renew(&mut self, now: Instant) {
         let renewing = &mut self.renewing;
+        // A pause that was for leases that are gone must not hold up others.
+        while renewing.rest.front().is_some_and(|slot| !self.held.contains_key(slot)) {
+            renewing.rest.pop_front();
+        }
         if renewing.wake_at().is_none_or(|at| at > now) {
             return;
         }
@@ -74,7 +78,7 @@ impl Running {
             renewing.at = None;
             renewing.rest = self.held.keys().copied().filter(|slot| !renewing.later.contains(slot)).collect();
         }
-        let items = self.next_renewals();
+        let items = self.next_renewals(now);
         if items.is_empty() {
             return;
         }
@@ -85,12 +89,17 @@ impl Running {
     }
 
     /// As many of the round as fit into a call.
-    fn next_renewals(&mut self) -> Vec<RenewItem> {
+    fn next_renewals(&mut self, now: Instant) -> Vec<RenewItem> {
         let is_bare = std::mem::take(&mut self.renewing.bare);
         let riding_max = self.renewing.riding_max.unwrap_or(ITEMS_MAX);
         let (mut items, mut bytes, mut riding) = (Vec::new(), 0, 0);
+        let is_over = self.is_killed(now);
         while let Some(slot) = self.renewing.rest.pop_front() {
-            let Some(held) = self.held.get(&slot).filter(|held| !held.lost && !held.ctx.is_paused()) else { continue };
+            let is_left = |held: &&Held| {
+                let is_given_up = is_over && matches!(held.phase, Phase::Settling);
+                held.lost || held.ctx.is_paused() || is_given_up
+            };
+            let Some(held) = self.held.get(&slot).filter(|held| !is_left(held)) else { continue };
             let riders = match held.phase {
                 Phase::Running { .. } if !is_bare => held.ctx.riders().clone(),
                 _ => Riders::default(),
@@ -139,7 +148,7 @@ impl Running {
             match answers.next().map_or_else(unanswered, weft_api::Item::into_result) {
                 Ok(renewed) => self.renewed_one(slot, sent_at, &renewed, &riders),
                 Err(problem) if problem.code == Code::Cancelled => self.lost(slot, Cause::Cancel, &problem.detail),
-                Err(problem) if matches!(problem.class, Class::Stop | Class::Conflict) => {
+                Err(problem) if matches!(problem.class, Class::Stop | Class::Conflict) && !may_pass(&problem) => {
                     self.lost(slot, Cause::LeaseLost, &problem.to_string());
                 }
                 Err(problem) if problem.class == Class::Fix && !riders.is_empty() => {

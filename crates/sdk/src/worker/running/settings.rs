@@ -24,6 +24,7 @@ pub struct Settings {
     pub drain_kill: Duration,
     pub version: Option<String>,
     pub labels: Labels,
+    pub strict_steps: bool,
 }
 
 impl Settings {
@@ -44,6 +45,7 @@ impl Settings {
             drain_kill: Duration::from_secs(10),
             version: None,
             labels: Labels::new(),
+            strict_steps: cfg!(debug_assertions),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Sending outcomes: all that are known go in one call, while the next ones gather. An outcome is sent again until it is
 //! answered or its lease is over.
 
-use super::{Flight, Running, is_fatal};
+use super::{Flight, Running, is_fatal, may_pass};
 use crate::Error;
 use crate::worker::{limits, outcome};
 use std::time::Duration;
@@ -47,7 +47,15 @@ impl Unsent {
 impl Running {
     pub fn settle(&mut self, now: Instant) {
         let settling = &mut self.settling;
-        if settling.flight.is_some() || settling.outbox.is_empty() || settling.after.is_some_and(|after| after > now) {
+        if settling.flight.is_some() {
+            return;
+        }
+        if settling.outbox.is_empty() {
+            // The pause was for outcomes that are gone: it must neither hold up others nor wake the loop for nothing.
+            (settling.after, settling.failures) = (None, 0);
+            return;
+        }
+        if settling.after.is_some_and(|after| after > now) {
             return;
         }
         settling.after = None;
@@ -81,7 +89,7 @@ impl Running {
                         || Err(Problem::new(Code::Unavailable, "the server did not answer for the outcome"));
                     match answers.next().map_or_else(unanswered, weft_api::Item::into_result) {
                         Ok(_) => drop(self.held.remove(&unsent.slot)),
-                        Err(problem) if problem.class != Class::Later => self.refused(unsent, &problem),
+                        Err(problem) if !may_pass(&problem) => self.refused(unsent, &problem),
                         Err(problem) => {
                             self.again(unsent);
                             let waits = |problem: &Problem| problem.retry_after_ms.unwrap_or(0);
@@ -112,16 +120,19 @@ impl Running {
     fn settle_failed(&mut self, mut sent: Vec<Unsent>, error: Error) {
         tracing::warn!(%error, items = sent.len(), "could not send outcomes");
         self.control.failed(&error);
-        match error {
+        match &error {
+            Error::Rejected(problem) if !may_pass(problem) && sent.len() == 1 => {
+                sent.into_iter().for_each(|unsent| self.refused(unsent, problem));
+            }
             // A batch that is refused as a whole is taken apart until the one that is to blame stands alone.
-            Error::Rejected(problem) if problem.class != Class::Later => match sent.len() {
-                1 => sent.into_iter().for_each(|unsent| self.refused(unsent, &problem)),
-                many => {
-                    self.settling.fewer = Some((many / 2).max(1));
-                    sent.into_iter().for_each(|unsent| self.again(unsent));
+            Error::Rejected(problem) if problem.class != Class::Later => {
+                self.settling.fewer = Some((sent.len() / 2).max(1));
+                sent.into_iter().for_each(|unsent| self.again(unsent));
+                if may_pass(problem) {
+                    self.settle_later(&error);
                 }
-            },
-            error => {
+            }
+            _ => {
                 // What was sent first goes first again.
                 sent.retain(|unsent| self.held.contains_key(&unsent.slot));
                 sent.append(&mut self.settling.outbox);
