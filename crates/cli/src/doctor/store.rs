@@ -188,3 +188,42 @@ fn of_letter(entry: &Entry) -> String {
     };
     format!("{item} by {} ({})", body.scanner, body.error)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::record::DeadLetter;
+    use weft_core::record::dead_letter::Body;
+    use weft_core::schema::Timer;
+    use weft_core::{ExecutionId, PartitionId, Time};
+    use weft_store::{Found, Place};
+
+    #[test]
+    fn ops_31_a_parked_item_is_named_with_its_scanner_and_its_error() {
+        let id: ExecutionId = "x_0_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01".parse().unwrap();
+        let key = Key::Execution(id);
+        let body = Body {
+            scanner: "lease_expiry".into(),
+            timer: Timer::Lease,
+            due: Time::ZERO,
+            kind: key.kind() as u8,
+            key: key.to_bytes().as_slice().to_vec().into(),
+            error: "it would have two leases".into(),
+            fails: 18,
+            parked_at: Time::ZERO,
+            expires_at: None,
+        };
+        let letter = DeadLetter { partition: PartitionId(0), uuid: Default::default(), body };
+        let parts = letter.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+        let place = Place { columns: Vec::new(), key: letter.key().to_bytes().as_slice().to_vec().into() };
+        let mut entry = Entry {
+            partition: PartitionId(0),
+            kind: Kind::DeadLetter as u8,
+            place,
+            found: Some(Found { parts, revision: Default::default() }),
+        };
+        assert_eq!(of_letter(&entry), format!("{id} by lease_expiry (it would have two leases)"));
+        entry.found = None;
+        assert_eq!(of_letter(&entry), "one that cannot be read");
+    }
+}

@@ -151,3 +151,17 @@ macro_rules! due_scanner {
     };
 }
 pub(crate) use due_scanner;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sr_2_an_interval_is_that_of_the_configuration_or_its_own() {
+        let config = ScannerConfig { intervals: [("lease_expiry", 250)].into(), ..ScannerConfig::default() };
+        let configured: Vec<(&str, u64)> = all(&config).iter().map(|one| (one.name(), one.interval_ms())).collect();
+        for ((name, configured), (_, usual)) in configured.into_iter().zip(intervals()) {
+            assert_eq!(configured, if name == "lease_expiry" { 250 } else { usual }, "{name}");
+        }
+    }
+}
