@@ -123,7 +123,7 @@ families! {
         HANDOFFS Counter "weft_handoffs_total" [] "Executions that were leased by the commit that submitted them"
         NOTICES Counter "weft_notices_total" ["kind"] "Notices to workers about leases they hold"
         CAPABILITY_SETS Gauge "weft_capability_sets" ["lane"] "Sets of capabilities that waiting executions of the lane ask for, counted at most every 10 s"
-        WORKERS Gauge "weft_workers" ["state"] "Worker processes as the registry has them, and those that only claim from this node; counted at most every 10 s and up to 2000 per namespace"
+        WORKERS Gauge "weft_workers" ["state"] "Worker processes that are registered, and those that their first claim has entered; counted at most every 10 s and up to 2000 per namespace"
     }
     "Engine": {
         COMMITS Counter "weft_commits_total" ["result"] "Commits by what became of them"
