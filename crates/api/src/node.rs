@@ -94,7 +94,11 @@ pub struct Node {
     pub started_at: u64,
     pub seen_at: u64,
     pub live: bool,
+    /// Those whose timers it looks after
     pub partitions: Vec<u16>,
+    /// How late its scanners are; told of the node that answers
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_ms: Option<u64>,
 }
 
 /// A wish that a node drains and stops, as on a signal.
@@ -129,6 +133,15 @@ pub struct Stats {
     pub slowest: Vec<Running>,
     /// Failed attempts, the newest first
     pub errors: Vec<RecentFailure>,
+    /// What the scanners of this node have to do, by their names
+    #[serde(default)]
+    pub scanners: Vec<ScannerStats>,
+    /// Partitions of the store
+    #[serde(default)]
+    pub partitions: u32,
+    /// Partitions whose timers this node looks after
+    #[serde(default)]
+    pub partitions_claimed: u32,
     /// There are more namespaces than are counted for one answer; name one to see all of it
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
@@ -178,6 +191,20 @@ pub struct LaneStats {
     pub failed_per_s: f64,
     /// Workers that asked for this lane lately
     pub workers: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ScannerStats {
+    pub scanner: String,
+    /// When the earliest item is due that it knows of; one that has passed waits to be handled
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<u64>,
+    /// How late it is
+    pub lag_ms: u64,
+    /// Items that it handled since the node began
+    pub processed: u64,
+    /// Items that could not be handled, and are tried again or parked
+    pub errors: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -47,6 +47,7 @@ pub fn start_at(settings: &Settings, levels: &str, paint: Paint) -> Result<Guard
         LogFormat::Json => Box::new(Remember.and_then(written.event_format(Objects)).with_filter(levels)),
     };
     tracing_subscriber::registry().with(traced).with(written).try_init().context("the log was started before")?;
+    traces::warn(settings);
     Ok(Guard { levels: handle, _traces: traces })
 }
 
@@ -139,8 +140,9 @@ impl Visit for Fields {
 /// Traces are a feature of the build.
 #[cfg(not(feature = "otel"))]
 mod traces {
-    use anyhow::{Result, bail};
-    use weft_config::{Settings, keys};
+    use crate::fault::Fault;
+    use anyhow::Result;
+    use weft_config::{Origin, Settings, keys};
 
     pub type Layer = tracing_subscriber::layer::Identity;
 
@@ -151,14 +153,31 @@ mod traces {
         Ok((None, Guard))
     }
 
+    /// Who asks Weft for traces is told that there are none. A variable that all programs of a machine share asks nobody
+    /// in particular, and must not keep this one from starting.
     pub fn check(settings: &Settings) -> Result<()> {
-        if settings.get(keys::OTEL_ENDPOINT).is_some() {
-            let origin = settings.origin(keys::OTEL_ENDPOINT);
-            bail!(
+        match asked(settings) {
+            Some(origin) if !is_foreign(origin) => Err(Fault::usage(format!(
                 "cannot send traces: `otel.endpoint` is set ({origin}), and this `weft` was built without them; build it \
                  with `cargo install --path crates/cli --features otel` in a checkout, or unset it"
-            );
+            ))),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Tells of a wish that is passed over.
+    pub fn warn(settings: &Settings) {
+        if let Some(origin) = asked(settings).filter(|origin| is_foreign(origin)) {
+            let variable = origin.to_string();
+            tracing::warn!(variable, "no traces are sent: this `weft` was built without them");
+        }
+    }
+
+    fn asked(settings: &Settings) -> Option<&Origin> {
+        settings.get(keys::OTEL_ENDPOINT).map(|_| settings.origin(keys::OTEL_ENDPOINT))
+    }
+
+    fn is_foreign(origin: &Origin) -> bool {
+        matches!(origin, Origin::Variable(name) if !name.starts_with("WEFT_"))
     }
 }

@@ -77,7 +77,7 @@ enum Command {
     Doctor(doctor::Args),
     Export(Here<export::Args>),
     Import(Here<import::Args>),
-    Nodes(nodes::Args),
+    Nodes(Box<nodes::Args>),
     Completion(Here<completion::Args>),
     Openapi(Here<openapi::Args>),
     Version(Here<version::Args>),
@@ -140,9 +140,10 @@ fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> a
         Command::Remote(command) => calls::run(*command, before, colour),
         Command::Worker(args) => worker::run(*args, before, colour),
         Command::Doctor(args) => doctor::run(args, before, colour),
-        Command::Nodes(args) => nodes::run(args, before, colour),
+        Command::Nodes(args) => nodes::run(*args, before, colour),
         _ if before.is_about_server() => Err(fault::Fault::usage(
-            "`--url`, `--key`, `--namespace` and `--timeout` are for commands that talk to a server, and this one does not",
+            "`--url`, `--key`, `--namespace`, `--timeout` and the like are for commands that talk to a server, and this \
+             one does not",
         )),
         command => {
             if before.is_quiet() || is_quiet(&command) {

@@ -6,11 +6,13 @@ use crate::End;
 use crate::fault::{Code, Fault};
 use crate::registry::{self, Seen, State};
 use crate::remote::{self, Form, With};
+use crate::render::NONE;
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, Table, readable_time};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
+use weft_api::node::Node;
 use weft_sdk::op;
 use weft_store::Store;
 use weft_store_sqlite::OpenError;
@@ -36,18 +38,15 @@ enum Command {
 
 #[derive(Serialize)]
 struct List {
-    nodes: Vec<Shown>,
+    items: Vec<Shown>,
 }
 
+/// A node as the API has it, and the word for its state.
 #[derive(Serialize)]
 struct Shown {
-    id: String,
-    name: String,
+    #[serde(flatten)]
+    node: Node,
     state: &'static str,
-    version: String,
-    started_at: u64,
-    silent_ms: u64,
-    partitions: Vec<u16>,
 }
 
 const AFTER: &str =
@@ -70,8 +69,8 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     match form {
         Form::People => {}
         Form::Json => {
-            let nodes = nodes.into_iter().map(Shown::from).collect();
-            terminal::put(&serde_json::to_string(&List { nodes })?)?;
+            let items = nodes.into_iter().map(Shown::from).collect();
+            terminal::put(&serde_json::to_string(&List { items })?)?;
             return Ok(End::Done);
         }
         Form::Jsonl => {
@@ -125,20 +124,23 @@ fn word(state: State) -> &'static str {
 
 impl From<Seen> for Shown {
     fn from(node: Seen) -> Self {
-        Self {
+        let state = word(node.state);
+        let node = Node {
             id: node.id,
             name: node.name,
-            state: word(node.state),
             version: node.version,
             started_at: node.started_at.ms(),
-            silent_ms: node.silent_ms,
+            seen_at: node.seen_at.ms(),
+            live: node.state == State::Live,
             partitions: node.partitions,
-        }
+            lag_ms: node.lag_ms,
+        };
+        Self { node, state }
     }
 }
 
 fn table(nodes: &[Seen], colour: Colour) -> String {
-    let mut table = Table::left(&["node", "state", "version", "up", "heartbeat", "partitions", "id"]);
+    let mut table = Table::left(&["node", "state", "version", "up", "heartbeat", "partitions", "lag", "id"]);
     let time = |ms| readable_time(Duration::from_millis(ms));
     for node in nodes {
         let state = match node.state {
@@ -153,6 +155,7 @@ fn table(nodes: &[Seen], colour: Colour) -> String {
             time(node.up_ms),
             format!("{} ago", time(node.silent_ms)),
             ranges(&node.partitions),
+            node.lag_ms.map_or(NONE.to_owned(), time),
             node.id.clone(),
         ]);
     }

@@ -51,6 +51,9 @@ pub fn check(_: &Settings) -> Result<()> {
     Ok(())
 }
 
+/// Whoever asks for traces gets them.
+pub fn warn(_: &Settings) {}
+
 /// Makes traces from here on if there is somewhere to send them.
 pub fn start(settings: &Settings) -> Result<(Option<Layer>, Guard)> {
     let Some(endpoint) = settings.get(keys::OTEL_ENDPOINT) else { return Ok((None, Guard(None))) };

@@ -24,11 +24,15 @@ pub struct Seen {
     pub version: String,
     pub state: State,
     pub started_at: Time,
+    /// When it was heard of last, by the store's clock.
+    pub seen_at: Time,
     /// How long it has been up; for a node that is gone, until it was heard of last.
     pub up_ms: u64,
     /// Since the last heartbeat, by the store's clock.
     pub silent_ms: u64,
     pub partitions: Vec<u16>,
+    /// How late its scanners are, as far as somebody told.
+    pub lag_ms: Option<u64>,
 }
 
 /// All nodes that are known, those that live first.
@@ -52,8 +56,10 @@ impl Seen {
             state,
             started_at: Time::from_ms(node.started_at),
             up_ms: until.saturating_sub(node.started_at),
+            seen_at: Time::from_ms(node.seen_at),
             silent_ms: now.saturating_sub(node.seen_at),
             partitions: node.partitions,
+            lag_ms: node.lag_ms,
         }
     }
 
@@ -67,14 +73,16 @@ impl Seen {
         };
         let until = if state == State::Live { now } else { body.seen_at };
         Self {
-            id: node.uuid.to_string(),
+            id: format!("n_{}", node.uuid),
             name: body.name.to_string(),
             version: body.version.to_string(),
             state,
             started_at: body.started_at,
             up_ms: until.since(body.started_at),
+            seen_at: body.seen_at,
             silent_ms,
             partitions: body.claimed.clone(),
+            lag_ms: None,
         }
     }
 }

@@ -40,6 +40,24 @@ const fn times(duration: Duration, times: u64) -> Duration {
     Duration::from_secs(duration.as_secs() * times)
 }
 
+/// How often a scanner tries: a tenth of a second at least, so that what fails cannot keep a store busy.
+const fn interval(key: &'static str) -> Key<Option<Duration>> {
+    duration(key, ms(100), times(MINUTE, 60))
+}
+
+/// The intervals of the scanners, by their names.
+pub const SCANNER_INTERVALS: [(&str, Key<Duration>); 9] = [
+    ("attempt_timeout", SCANNERS_ATTEMPT_TIMEOUT_INTERVAL),
+    ("execution_deadline", SCANNERS_EXECUTION_DEADLINE_INTERVAL),
+    ("lease_expiry", SCANNERS_LEASE_EXPIRY_INTERVAL),
+    ("delayed_promoter", SCANNERS_DELAYED_PROMOTER_INTERVAL),
+    ("suspension_timeout", SCANNERS_SUSPENSION_TIMEOUT_INTERVAL),
+    ("retention_trimmer", SCANNERS_RETENTION_TRIMMER_INTERVAL),
+    ("dependency_reconciler", SCANNERS_DEPENDENCY_RECONCILER_INTERVAL),
+    ("cancel_reconciler", SCANNERS_CANCEL_RECONCILER_INTERVAL),
+    ("worker_reaper", SCANNERS_WORKER_REAPER_INTERVAL),
+];
+
 /// A constant per key with its type, and the subjects with their rows.
 macro_rules! table {
     ($($title:literal { $($name:ident: $type:ty = $key:expr;)+ })+) => {
@@ -210,6 +228,33 @@ table! {
         SCANNERS_AT_ONCE: usize = count("scanners.at_once", 1, 64)
             .default("4")
             .help("Looks that scanners take at the same time");
+        SCANNERS_ATTEMPT_TIMEOUT_INTERVAL: Duration = interval("scanners.attempt_timeout.interval")
+            .default("2s")
+            .help("How long `attempt_timeout` lets an item wait that it could not handle");
+        SCANNERS_EXECUTION_DEADLINE_INTERVAL: Duration = interval("scanners.execution_deadline.interval")
+            .default("5s")
+            .help("How long `execution_deadline` lets an item wait that it could not handle");
+        SCANNERS_LEASE_EXPIRY_INTERVAL: Duration = interval("scanners.lease_expiry.interval")
+            .default("1s")
+            .help("How long `lease_expiry` lets an item wait that it could not handle");
+        SCANNERS_DELAYED_PROMOTER_INTERVAL: Duration = interval("scanners.delayed_promoter.interval")
+            .default("750ms")
+            .help("How long `delayed_promoter` lets an item wait that it could not handle");
+        SCANNERS_SUSPENSION_TIMEOUT_INTERVAL: Duration = interval("scanners.suspension_timeout.interval")
+            .default("2s")
+            .help("How long `suspension_timeout` lets an item wait that it could not handle");
+        SCANNERS_RETENTION_TRIMMER_INTERVAL: Duration = interval("scanners.retention_trimmer.interval")
+            .default("60s")
+            .help("How long `retention_trimmer` lets an item wait that it could not handle");
+        SCANNERS_DEPENDENCY_RECONCILER_INTERVAL: Duration = interval("scanners.dependency_reconciler.interval")
+            .default("15s")
+            .help("How long `dependency_reconciler` lets an item wait that it could not handle");
+        SCANNERS_CANCEL_RECONCILER_INTERVAL: Duration = interval("scanners.cancel_reconciler.interval")
+            .default("15s")
+            .help("How long `cancel_reconciler` lets an item wait that it could not handle");
+        SCANNERS_WORKER_REAPER_INTERVAL: Duration = interval("scanners.worker_reaper.interval")
+            .default("15s")
+            .help("How long `worker_reaper` lets an item wait that it could not handle");
     }
 
     "Executions" {

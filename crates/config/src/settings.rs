@@ -150,6 +150,12 @@ impl Settings {
         for (name, value) in all {
             let row = keys::rows().find(|row| row.variable() == name || row.also == Some(name.as_str()));
             match (row, value.into_string()) {
+                // What all programs of a machine share may be written for others, who take more than Weft does.
+                (Some(row), value) if !name.starts_with(PREFIX) => {
+                    if let Some(value) = value.ok().and_then(|value| row.kind.read(&value).ok()) {
+                        self.put(row, value, Origin::Variable(name));
+                    }
+                }
                 (Some(row), Ok(value)) => self.take(row, &value, Origin::Variable(name), mistakes),
                 (Some(_), Err(_)) => mistakes.push(Mistake::NotUtf8 { variable: name }),
                 (None, _) if !name.starts_with(PREFIX) || variables::is_other(&name) => {}

@@ -80,7 +80,9 @@ impl Acting<'_> {
         let now = self.engine.now();
         let mut nodes = self.engine.nodes().await.map_err(problem)?;
         nodes.sort_by_key(|node| (node.body.started_at, node.uuid));
+        let (me, lag_ms) = (self.engine.node_id(), self.engine.scanners().map(|(_, meter)| meter.lag_ms(now)).max());
         let items = nodes.into_iter().map(|node| wire::Node {
+            lag_ms: lag_ms.filter(|_| node.uuid == me),
             id: format!("n_{}", node.uuid),
             name: node.body.name.to_string(),
             version: node.body.version.to_string(),

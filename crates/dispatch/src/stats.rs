@@ -9,6 +9,7 @@ use weft_api::{Problem, Reply};
 use weft_core::Time;
 use weft_core::record::execution::PublicState;
 use weft_core::text::Text;
+use weft_engine::telemetry::meters::ScannerMeter;
 use weft_engine::telemetry::{Activity, Failure, LaneRates, Latency, Window};
 use weft_engine::worker::State;
 use weft_engine::{Depth, Depths, Manned, Running};
@@ -46,6 +47,9 @@ impl Acting<'_> {
             workers: worker_counts(&depths.workers),
             slowest: depths.running.iter().take(SLOWEST_MAX).map(|one| running(one, now)).collect(),
             errors: failures.iter().map(failure).collect(),
+            scanners: self.engine.scanners().map(|(name, meter)| scanner(name, meter, now)).collect(),
+            partitions: self.engine.describe().partitions.into(),
+            partitions_claimed: self.engine.partitions_claimed().into(),
             partial,
         };
         Ok(Reply::GetStats(stats).into())
@@ -109,6 +113,16 @@ fn worker_counts(workers: &[Manned]) -> wire::WorkerCounts {
         }
     }
     counts
+}
+
+fn scanner(name: &str, meter: &ScannerMeter, now: Time) -> wire::ScannerStats {
+    wire::ScannerStats {
+        scanner: name.to_string(),
+        due_at: meter.due_at().map(Time::ms),
+        lag_ms: meter.lag_ms(now),
+        processed: meter.processed.get(),
+        errors: meter.error.get() + meter.poison.get(),
+    }
 }
 
 fn oldest_ms(depth: &Depth, now: Time) -> Option<u64> {

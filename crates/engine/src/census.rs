@@ -4,6 +4,7 @@
 use crate::engine::Shared;
 use crate::reads;
 use crate::telemetry::lanes::{LANES_MAX, OTHER};
+use crate::telemetry::meters::Backlogs;
 use crate::worker::{self, WorkerFilter};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub const WAITING_MAX: usize = 2_000;
 /// Active executions that are looked at, of all namespaces together: those whose leases run out first.
 pub const ACTIVE_MAX: usize = 2_000;
 const PARKED_MAX: usize = 1_000;
+/// Entries of the due index that are counted for each backlog.
+const BACKLOG_MAX: usize = 10_000;
 /// Worker processes that are counted per namespace.
 const WORKERS_MAX: usize = 2_000;
 /// Namespaces that the gauges cover.
@@ -168,12 +171,14 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
         }
     }
     let parked = parked(shared).await.map_err(reads::unavailable)?;
+    let backlogs = backlogs(shared).await.map_err(reads::unavailable)?;
     let now = shared.now();
     let mut gauges = shared.telemetry.gauges();
     gauges.executions = executions;
     gauges.oldest_ms = oldest.into_iter().map(|(lane, since)| (lane, now.since(since))).collect();
     gauges.capability_sets = sets.into_iter().map(|(lane, sets)| (lane, sets.len() as u64)).collect();
-    gauges.parked = parked;
+    gauges.parked = Some(parked);
+    gauges.backlogs = Some(backlogs);
     gauges.workers = manned;
     Ok(())
 }
@@ -336,6 +341,24 @@ async fn parked(shared: &Shared) -> Result<BTreeMap<Text, u64>, Error> {
         }
     }
     Ok(parked)
+}
+
+/// What scanners have before them, of all partitions together: a store that cannot tell of one tells of none, so that
+/// no part of a sum looks like progress.
+async fn backlogs(shared: &Shared) -> Result<Backlogs, Error> {
+    let of = |timer: Timer, until| Range { prefix: vec![Value::Int(timer as i64)], after: None, until };
+    let now = Some(Value::Int(shared.now().as_i64()));
+    let ranges = vec![
+        of(Timer::Retention, now.clone()),
+        of(Timer::CancelGrace, now),
+        of(Timer::Purge, None),
+        of(Timer::CancelChildren, None),
+        of(Timer::Bulk, None),
+    ];
+    let scan = Scan { target: Target::Due, ranges, limit: BACKLOG_MAX, descending: false, parts: None };
+    let found: Vec<u64> = shared.store.scan(None, scan).await?.iter().map(|page| page.entries.len() as u64).collect();
+    let [retention, cancel, continuations @ ..] = &found[..] else { return Ok(Backlogs::default()) };
+    Ok(Backlogs { retention: *retention, cancel: *cancel, continuations: continuations.iter().sum() })
 }
 
 async fn scan(

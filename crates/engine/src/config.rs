@@ -1,5 +1,6 @@
 //! What can be set about an engine. Every default is fit for production.
 
+use std::collections::BTreeMap;
 use weft_core::limits::Limits;
 use weft_core::record::execution::Policy;
 use weft_core::text::Text;
@@ -57,11 +58,20 @@ pub struct ScannerConfig {
     pub filter: Filter,
     /// Time between two looks at the due index of a store that no other process writes to.
     pub look_ms: u64,
+    /// Intervals that are not those of the scanners themselves, by name.
+    pub intervals: BTreeMap<&'static str, u64>,
+}
+
+impl ScannerConfig {
+    /// The interval of a scanner that has `usual` unless something else is said.
+    pub(crate) fn interval_ms(&self, scanner: &str, usual: u64) -> u64 {
+        self.intervals.get(scanner).copied().unwrap_or(usual)
+    }
 }
 
 impl Default for ScannerConfig {
     fn default() -> Self {
-        Self { at_once: 4, filter: Filter::default(), look_ms: 30_000 }
+        Self { at_once: 4, filter: Filter::default(), look_ms: 30_000, intervals: BTreeMap::new() }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner;
 use crate::stats::{Counters, Stats};
 use crate::store::{AnyStore, Counted};
+use crate::telemetry::meters::ScannerMeter;
 use crate::telemetry::{self, Activity, Telemetry};
 use crate::worker::{self, Roster};
 use std::collections::BTreeSet;
@@ -311,6 +312,22 @@ impl Engine {
     /// What this node has seen lately of the namespaces within reach, taken together.
     pub fn activity(&self, reach: &Reach) -> Activity {
         self.shared.telemetry.activity(reach, self.shared.now(), self.shared.started_at)
+    }
+
+    /// What the scanners of this node have done and have to do, by their names.
+    pub fn scanners(&self) -> impl Iterator<Item = (&'static str, &ScannerMeter)> {
+        self.shared.telemetry.scanners()
+    }
+
+    /// Partitions whose timers this node looks after.
+    pub fn partitions_claimed(&self) -> u16 {
+        let all = (0..self.shared.description.partitions).map(PartitionId);
+        all.filter(|partition| self.shared.membership.is_mine(*partition)).count() as u16
+    }
+
+    /// The id of this node in the registry.
+    pub fn node_id(&self) -> Uuid {
+        self.shared.membership.node
     }
 
     /// Every node that is known, live or not, this one among them.

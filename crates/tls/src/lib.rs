@@ -1,5 +1,5 @@
-//! Whom Weft trusts when it talks to a server: the authorities of a file, or those of the system. Certificates are always
-//! checked, and so is the name in them. Knows no store.
+//! Whom Weft trusts when it talks to a server: the authorities of a file, or those of the system; and what it shows to one
+//! that asks who is there. Certificates are always checked, and so is the name in them. Knows no store.
 
 mod advice;
 #[cfg(feature = "testing")]
@@ -7,9 +7,10 @@ pub mod testing;
 
 pub use advice::advice;
 
-use rustls::pki_types::CertificateDer;
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,8 @@ pub enum Error {
     File { path: PathBuf, why: String },
     #[error("cannot check certificates: this system has none of any authority ({why}); name a file of them")]
     System { why: String },
+    #[error("cannot show the certificate of `{}` with the key of `{}`: {why}", cert.display(), key.display())]
+    Identity { cert: PathBuf, key: PathBuf, why: String },
 }
 
 /// The authorities whose certificates count. They are read at the first connection.
@@ -28,16 +31,30 @@ pub enum Error {
 pub struct Trust {
     /// A file in the PEM format; without one the authorities of the system are trusted.
     file: Option<PathBuf>,
+    identity: Option<Identity>,
     config: Arc<OnceLock<Arc<ClientConfig>>>,
+}
+
+/// Files in the PEM format: a certificate with those between it and its authority, and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    cert: PathBuf,
+    key: PathBuf,
 }
 
 impl Trust {
     pub fn system() -> Self {
-        Self { file: None, config: Arc::default() }
+        Self { file: None, identity: None, config: Arc::default() }
     }
 
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { file: Some(path.into()), config: Arc::default() }
+        Self { file: Some(path.into()), identity: None, config: Arc::default() }
+    }
+
+    /// The same, with a certificate and its key for a server that asks for one.
+    pub fn showing(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        let identity = Identity { cert: cert.into(), key: key.into() };
+        Self { file: self.file, identity: Some(identity), config: Arc::default() }
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -52,7 +69,11 @@ impl Trust {
             Some(path) => of_file(path)?,
             None => of_system()?,
         };
-        Ok(self.config.get_or_init(|| Arc::new(trusting(roots))).clone())
+        let config = match &self.identity {
+            None => trusting(roots),
+            Some(identity) => identity.shown_to(roots)?,
+        };
+        Ok(self.config.get_or_init(|| Arc::new(config)).clone())
     }
 }
 
@@ -67,7 +88,7 @@ impl fmt::Debug for Trust {
 
 impl PartialEq for Trust {
     fn eq(&self, other: &Self) -> bool {
-        self.file == other.file
+        (&self.file, &self.identity) == (&other.file, &other.identity)
     }
 }
 
@@ -79,9 +100,26 @@ pub fn trusting_nobody() -> ClientConfig {
 }
 
 fn trusting(roots: RootCertStore) -> ClientConfig {
+    builder(roots).with_no_client_auth()
+}
+
+fn builder(roots: RootCertStore) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    builder.expect("tls: the provider has the default versions").with_root_certificates(roots).with_no_client_auth()
+    builder.expect("tls: the provider has the default versions").with_root_certificates(roots)
+}
+
+impl Identity {
+    fn shown_to(&self, roots: RootCertStore) -> Result<ClientConfig, Error> {
+        let wrong = |why: String| Error::Identity { cert: self.cert.clone(), key: self.key.clone(), why };
+        let certs = CertificateDer::pem_file_iter(&self.cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let certs = certs.map_err(|error| wrong(format!("the certificate: {error}")))?;
+        if certs.is_empty() {
+            return Err(wrong("there is no certificate in the PEM format".to_owned()));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| wrong(format!("the key: {error}")))?;
+        builder(roots).with_client_auth_cert(certs, key).map_err(|error| wrong(error.to_string()))
+    }
 }
 
 fn of_file(path: &Path) -> Result<RootCertStore, Error> {
@@ -118,6 +156,8 @@ mod tests {
         for path in ["no/such/file.pem", "Cargo.toml"] {
             let told = Trust::file(path).config().map(drop).unwrap_err().to_string();
             assert!(told.contains(&format!("`{path}`")), "{told}");
+            let told = Trust::system().showing(path, "key.pem").config().map(drop).unwrap_err().to_string();
+            assert!(told.contains(&format!("`{path}`")) && told.contains("`key.pem`"), "{told}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates for tests: an authority of its own, and a server's certificate that it has signed.
+//! Certificates for tests: an authority of its own, and certificates of a server and of a client that it has signed.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
@@ -7,6 +7,8 @@ pub struct Certificates {
     pub authority: String,
     pub server: String,
     pub server_key: String,
+    pub client: String,
+    pub client_key: String,
 }
 
 /// For a server with these names or addresses.
@@ -17,5 +19,13 @@ pub fn certificates(names: &[&str]) -> Result<Certificates, rcgen::Error> {
     let key = KeyPair::generate()?;
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let server = CertificateParams::new(names)?.signed_by(&key, &authority)?;
-    Ok(Certificates { authority: authority.pem(), server: server.pem(), server_key: key.serialize_pem() })
+    let client_key = KeyPair::generate()?;
+    let client = CertificateParams::new(vec!["client".to_owned()])?.signed_by(&client_key, &authority)?;
+    Ok(Certificates {
+        authority: authority.pem(),
+        server: server.pem(),
+        server_key: key.serialize_pem(),
+        client: client.pem(),
+        client_key: client_key.serialize_pem(),
+    })
 }

@@ -6,6 +6,7 @@ mod server;
 mod store;
 
 use crate::End;
+use crate::fault::Fault;
 use crate::remote::{self, Form};
 use crate::store::StoreArg;
 use crate::terminal::{self, Colour, Table};
@@ -32,6 +33,15 @@ pub struct Args {
 const AFTER: &str =
     "With --url, or WEFT_URL and no --store, it looks at a server instead of a store. --deep is for a store.";
 
+/// What to do about items that a scanner gave up on.
+const PARKED_ADVICE: &str = "the node has logged `could not handle an item` for each; `weft explain ID` tells the last \
+    error of an execution. Ending it lets it go: `weft cancel`, `weft force-fail` or \
+    `weft force-complete`, and `weft purge` for one that has ended";
+
+/// What to do about commands that would have broken an invariant.
+const VIOLATED_ADVICE: &str = "nothing was damaged; the node has logged `refused; loading again` with what would have broken, \
+    which is worth a report";
+
 /// A clock that is further off is told.
 const OFFSET_MS: i64 = 1_000;
 
@@ -55,11 +65,16 @@ struct Shown {
 pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     let options = args.options.or(before);
     let form = options.output()?;
+    // Beside it clap has refused the two; before the command's name it does not see the one.
+    if args.deep && options.names_server() {
+        return Err(Fault::usage("`--deep` reads the store itself, and `--url` names a server: leave one of them out"));
+    }
     // To look at every execution takes the store itself.
     let (place, findings) = match !args.deep && options.asks_server(args.store.is_named())? {
         true => {
-            crate::settings::refuse_unknown_variables()?;
-            (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?)
+            let mut findings = configuration::misspelt();
+            findings.extend(crate::store::runtime()?.block_on(server::look(&options))?);
+            (options.find_url(), findings)
         }
         false => look_here(&args.store, args.deep, colour)?,
     };

@@ -1,8 +1,11 @@
-//! A server, as a caller sees it.
+//! A server, as a caller sees it. One that several nodes serve is looked at through the node that answers.
+
+mod metrics;
 
 use super::BOOTSTRAP;
 use crate::remote;
 use anyhow::Result;
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use weft_sdk::{Args, Client, Error, Operation, op};
 use weft_store::Finding;
@@ -16,9 +19,11 @@ pub async fn look(options: &remote::Options) -> Result<Vec<Finding>> {
     let version = client.call::<op::GetVersion>(Args::default()).await;
     let version = version.map_err(|error| remote::fault("look at the server", error))?;
     let mut findings = vec![versions(&version.version, &version.store)];
+    findings.extend(readiness(&client).await);
     findings.extend(durability(&client).await);
     findings.extend(clock(&client).await);
     findings.extend(nodes(&client).await);
+    findings.extend(metrics::look(&client).await);
     findings.extend(keys(&client).await);
     Ok(findings)
 }
@@ -44,6 +49,43 @@ fn versions(theirs: &str, store: &str) -> Finding {
         false => {
             Finding::warning("version", format!("{found}, and this is {own}"), "use the same version on both sides")
         }
+    }
+}
+
+async fn readiness(client: &Client) -> Option<Finding> {
+    #[derive(Deserialize)]
+    struct Ready {
+        ready: bool,
+        #[serde(default)]
+        why: Vec<String>,
+    }
+    let told = match client.page("/readyz").await {
+        Ok(page) => page?.1,
+        Err(error) => return Some(Finding::problem("readiness", error.to_string(), "look at the log of the server")),
+    };
+    Some(match serde_json::from_str::<Ready>(&told) {
+        Ok(Ready { ready: true, .. }) => Finding::fine("readiness", "takes work"),
+        Ok(Ready { why, .. }) => {
+            let advice = why.first().map_or("look at the log of the server", |why| to_do(why));
+            Finding::problem("readiness", format!("takes no work: {}", why.join(", ")), advice)
+        }
+        Err(_) => {
+            Finding::problem("readiness", "`/readyz` answers as no server of Weft does", "see what is in front of it")
+        }
+    })
+}
+
+/// What to do about a node that takes no work, by the word that it says why with.
+fn to_do(why: &str) -> &'static str {
+    match why {
+        "draining" => "it stops; ask another node, or start one",
+        "starting" => "ask again in a moment",
+        "store_unreachable" | "store_slow" => "look at the store: is it up, has it disk and memory, who holds locks",
+        "clock_skewed" | "clock_unsure" => "set the clocks of the node and the store by a time server",
+        "partition_ended" | "scanners_ended" | "partition_stuck" | "scanners_stuck" => {
+            "restart the node; its log says what went wrong, which is worth a report"
+        }
+        _ => "a key with the scope `operate` is told more; look at the log of the server",
     }
 }
 

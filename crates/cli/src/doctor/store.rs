@@ -1,17 +1,19 @@
 //! A store, as the doctor sees it.
 
-use super::{BOOTSTRAP, deep};
+use super::{BOOTSTRAP, PARKED_ADVICE, deep};
 use crate::registry;
 use crate::store::{Address, AnyStore};
 use crate::terminal::Colour;
-use weft_core::record::{Record, api_key};
+use weft_core::record::{Key, Record, api_key};
 use weft_core::schema::{Kind, PartMask};
-use weft_store::{Finding, Range, Scan, Severity, Store, Target};
+use weft_store::{Entry, Finding, Range, Scan, Severity, Store, Target};
 
 /// Keys that are looked through.
 const KEYS_MAX: usize = 1_000;
 /// Parked items that are counted.
 const PARKED_MAX: usize = 1_000;
+/// Those of them that are named.
+const NAMED_MAX: usize = 5;
 
 /// What the store says of itself, and what can be seen in it.
 pub async fn look(address: &Address, deep: bool, colour: Colour) -> Vec<Finding> {
@@ -154,7 +156,7 @@ async fn parked(store: &AnyStore) -> Finding {
         ranges: vec![Range::default()],
         limit: PARKED_MAX,
         descending: false,
-        parts: None,
+        parts: Some(PartMask::ALL),
     };
     match store.scan(None, scan).await {
         Err(error) => Finding::problem("parked items", error.to_string(), "see whether the store is reachable"),
@@ -162,9 +164,66 @@ async fn parked(store: &AnyStore) -> Finding {
             0 => Finding::fine("parked items", "none"),
             count => {
                 let more = if pages.iter().any(|page| page.more) { " or more" } else { "" };
-                let advice = "look at their errors; they are tried again or dropped by hand";
-                Finding::warning("parked items", format!("{count}{more}: scanners gave up on them"), advice)
+                let named: Vec<String> =
+                    pages.iter().flat_map(|page| &page.entries).take(NAMED_MAX).map(of_letter).collect();
+                let dots = if count > NAMED_MAX { "; …" } else { "" };
+                let found = format!("{count}{more} that scanners gave up on: {}{dots}", named.join("; "));
+                Finding::warning("parked items", found, PARKED_ADVICE)
             }
         },
+    }
+}
+
+/// What was given up, by whom and why.
+fn of_letter(entry: &Entry) -> String {
+    let letter = entry.key().zip(entry.found.as_ref());
+    let letter = letter.map(|(key, found)| Record::decode(key, &found.parts, PartMask::ALL));
+    let Some(Ok(Record::DeadLetter(letter))) = letter else { return "one that cannot be read".to_owned() };
+    let body = &letter.body;
+    let item = body.item_kind().and_then(|kind| Key::from_bytes(letter.partition, kind, &body.key));
+    let item = match item {
+        Some(Key::Execution(id)) => id.to_string(),
+        Some(other) => format!("{other:?}"),
+        None => "an entry that names nothing".to_owned(),
+    };
+    format!("{item} by {} ({})", body.scanner, body.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::record::DeadLetter;
+    use weft_core::record::dead_letter::Body;
+    use weft_core::schema::Timer;
+    use weft_core::{ExecutionId, PartitionId, Time};
+    use weft_store::{Found, Place};
+
+    #[test]
+    fn ops_31_a_parked_item_is_named_with_its_scanner_and_its_error() {
+        let id: ExecutionId = "x_0_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01".parse().unwrap();
+        let key = Key::Execution(id);
+        let body = Body {
+            scanner: "lease_expiry".into(),
+            timer: Timer::Lease,
+            due: Time::ZERO,
+            kind: key.kind() as u8,
+            key: key.to_bytes().as_slice().to_vec().into(),
+            error: "it would have two leases".into(),
+            fails: 18,
+            parked_at: Time::ZERO,
+            expires_at: None,
+        };
+        let letter = DeadLetter { partition: PartitionId(0), uuid: Default::default(), body };
+        let parts = letter.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+        let place = Place { columns: Vec::new(), key: letter.key().to_bytes().as_slice().to_vec().into() };
+        let mut entry = Entry {
+            partition: PartitionId(0),
+            kind: Kind::DeadLetter as u8,
+            place,
+            found: Some(Found { parts, revision: Default::default() }),
+        };
+        assert_eq!(of_letter(&entry), format!("{id} by lease_expiry (it would have two leases)"));
+        entry.found = None;
+        assert_eq!(of_letter(&entry), "one that cannot be read");
     }
 }

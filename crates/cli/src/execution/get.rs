@@ -2,6 +2,7 @@
 
 use super::end_of;
 use crate::End;
+use crate::fault::Fault;
 use crate::remote::{Form, Patience, Remote, names};
 use crate::render::{self, attempt, time};
 use crate::terminal::{self, Paint};
@@ -41,6 +42,9 @@ pub struct Args {
 const EVERY: Duration = Duration::from_millis(500);
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    if args.watch && remote.form == Form::Json {
+        return Err(Fault::usage("`--watch` tells of every change, and `--json` is one object; take `--jsonl`"));
+    }
     let id = names(&remote, std::slice::from_ref(&args.id)).await?.remove(0);
     let patience = Patience::of(&remote);
     let execution = read(&remote, &args, &id).await?;

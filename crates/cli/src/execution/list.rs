@@ -2,7 +2,7 @@
 
 use crate::End;
 use crate::remote::{Filter, Form, Remote, walk};
-use crate::render::{self, count, time};
+use crate::render::{self, time};
 use crate::terminal;
 use anyhow::Result;
 use weft_api::execution::{Execution, ListQuery, Order};
@@ -34,11 +34,13 @@ pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
     args.filter = args.filter.resolve(&remote).await?;
     let limit = if args.all { usize::MAX } else { args.limit as usize };
     let order = args.oldest_first.then_some(Order::Asc);
-    let query = ListQuery { limit: Some(PAGE.min(limit.try_into().unwrap_or(PAGE))), order, ..args.filter.list() };
+    // One more than wanted tells whether there are more.
+    let page = u32::try_from(limit).map_or(PAGE, |limit| PAGE.min(limit.saturating_add(1)));
+    let query = ListQuery { limit: Some(page), order, ..args.filter.list() };
     let (mut written, mut more) = (0_usize, false);
     let mut kept: Vec<Execution> = Vec::new();
     walk(&remote, "list", query, async |mut page| {
-        more = written + page.len() > limit;
+        more = page.len() > limit - written;
         page.truncate(limit - written);
         written += page.len();
         match remote.form {
@@ -46,8 +48,7 @@ pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
             _ if !page.is_empty() => put(&remote, &page)?,
             _ => {}
         }
-        // One page beyond the limit tells whether there is more; that is not worth a call.
-        Ok(written < limit)
+        Ok(!more)
     })
     .await?;
     if remote.form == Form::Json {
@@ -55,14 +56,8 @@ pub async fn run(mut args: Args, remote: Remote) -> Result<End> {
     }
     if written == 0 {
         remote.say("no execution is selected");
-    } else if more || written == limit {
-        let total = remote
-            .call::<weft_api::op::CountExecutions>("count", [], args.filter.count(), weft_api::operation::NoBody {})
-            .await?
-            .total;
-        if total > written as u64 {
-            remote.say(&format!("{} of {}; `--limit` or `--all` shows more", written, count(total, "execution")));
-        }
+    } else if more {
+        remote.say("there are more; `--limit` or `--all` shows them");
     }
     Ok(End::Done)
 }

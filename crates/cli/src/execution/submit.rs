@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     lane: Option<String>,
 
-    /// 0 to 9000, larger first
+    /// 0 to 9000, larger first [default: 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9000), allow_negative_numbers = true)]
     priority: Option<u32>,
 

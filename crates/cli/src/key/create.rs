@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     read_only: bool,
 
-    /// How many calls it may make
+    /// How many calls it may make [default: default]
     #[arg(long, value_name = "CLASS", value_parser = rates())]
     rate_class: Option<RateClass>,
 

@@ -2,9 +2,10 @@
 
 use super::id_of;
 use crate::End;
-use crate::remote::{Remote, confirm};
+use crate::remote::{Remote, confirm, each};
 use crate::render::count;
 use anyhow::Result;
+use weft_api::key::RevokedKey;
 use weft_api::op;
 use weft_api::operation::{NoBody, NoQuery};
 
@@ -30,12 +31,10 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     if ids.len() > 1 && !confirm(args.yes, &question).await? {
         return Ok(End::Refused);
     }
-    for id in ids {
-        let revoked = remote.call::<op::RevokeKey>("revoke the key", [id.clone()], NoQuery {}, NoBody {}).await?;
-        remote.put(&revoked, &id, || match revoked.revoked {
-            true => format!("{id}  revoked"),
-            false => format!("{id}  was revoked already"),
-        })?;
-    }
-    Ok(End::Done)
+    let revoke = async |id: String| remote.call::<op::RevokeKey>("revoke the key", [id], NoQuery {}, NoBody {}).await;
+    let shown = |key: &RevokedKey| match key.revoked {
+        true => "revoked".to_owned(),
+        false => "was revoked already".to_owned(),
+    };
+    each(&remote, ids, revoke, shown).await
 }

@@ -30,7 +30,11 @@ pub fn engine(settings: &Settings) -> Result<Config> {
         cache_bytes: settings.get(keys::ENGINE_CACHE),
         recheck_ms: ms(settings.get(keys::ENGINE_RECHECK)),
         clock_skew_max_ms: ms(settings.get(keys::ENGINE_CLOCK_SKEW_MAX)),
-        scanners: ScannerConfig { at_once: settings.get(keys::SCANNERS_AT_ONCE), ..ScannerConfig::default() },
+        scanners: ScannerConfig {
+            at_once: settings.get(keys::SCANNERS_AT_ONCE),
+            intervals: keys::SCANNER_INTERVALS.map(|(name, key)| (name, ms(settings.get(key)))).into(),
+            ..ScannerConfig::default()
+        },
         ..Config::default()
     })
 }
@@ -115,4 +119,16 @@ fn drawn_name() -> Result<String> {
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn sr_2_every_scanner_has_a_setting_whose_default_is_its_own_interval() {
+        let configured = engine(&Settings::built_in()).unwrap().scanners.intervals;
+        assert_eq!(configured, weft_engine::scanner::intervals().collect::<BTreeMap<_, _>>());
+    }
 }

@@ -16,7 +16,7 @@ pub use name::names;
 pub use options::{Here, Options, With, duration};
 pub use page::{Filter, moment, walk};
 pub use problem::{fault, told};
-pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm};
+pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm, each};
 pub use wait::{Heard, Patience, until_all_done, until_done};
 
 use crate::terminal::{self, Colour};

@@ -28,6 +28,18 @@ pub struct Options {
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     key_file: Option<PathBuf>,
 
+    /// PEM file with the authorities to trust instead of the system's [env: WEFT_CA_FILE]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    ca_file: Option<PathBuf>,
+
+    /// PEM file with a certificate, for a server that asks for one [env: WEFT_CLIENT_CERT]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_cert: Option<PathBuf>,
+
+    /// PEM file with the key of that certificate [env: WEFT_CLIENT_KEY]
+    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    client_key: Option<PathBuf>,
+
     /// Namespace to work in [env: WEFT_NAMESPACE]
     #[arg(long, value_name = "NAME", help_heading = "Server")]
     namespace: Option<String>,
@@ -66,8 +78,15 @@ fn some_time(text: &str) -> Result<Duration, String> {
 impl Options {
     /// Whether a server is named, or how to talk to one.
     pub fn is_about_server(&self) -> bool {
-        let Self { url, key, key_file, namespace, timeout, .. } = self;
-        url.is_some() || key.is_some() || key_file.is_some() || namespace.is_some() || timeout.is_some()
+        let Self { url, key, key_file, namespace, timeout, ca_file, client_cert, client_key, .. } = self;
+        let files = [key_file, ca_file, client_cert, client_key];
+        let texts = [url, key, namespace];
+        timeout.is_some() || files.into_iter().any(Option::is_some) || texts.into_iter().any(Option::is_some)
+    }
+
+    /// Whether a server is named on the command line.
+    pub fn names_server(&self) -> bool {
+        self.url.is_some()
     }
 
     /// Whether a command that can look at a store or ask a server asks a server: what stands on the command line counts
@@ -104,6 +123,9 @@ impl Options {
             url: self.url.or(other.url),
             key: self.key.or(if named_key { None } else { other.key }),
             key_file: self.key_file.or(if named_key { None } else { other.key_file }),
+            ca_file: self.ca_file.or(other.ca_file),
+            client_cert: self.client_cert.or(other.client_cert),
+            client_key: self.client_key.or(other.client_key),
             namespace: self.namespace.or(other.namespace),
             timeout: self.timeout.or(other.timeout),
             json: self.json || other.json,
@@ -160,6 +182,17 @@ impl Options {
         if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
         }
+        if let Some(file) = file(&self.ca_file, "WEFT_CA_FILE") {
+            builder = builder.ca_file(file);
+        }
+        match (file(&self.client_cert, "WEFT_CLIENT_CERT"), file(&self.client_key, "WEFT_CLIENT_KEY")) {
+            (Some(cert), Some(key)) => builder = builder.client_cert(cert, key),
+            (None, None) => {}
+            _ => {
+                let text = "a certificate goes with its key: give both `--client-cert` and `--client-key`, or neither";
+                return Err(Fault::usage(text));
+            }
+        }
         builder.build().await.map_err(|error| super::problem::fault("connect", error))
     }
 
@@ -179,6 +212,11 @@ impl Options {
             parting,
         })
     }
+}
+
+/// A file by its flag, else by its variable.
+fn file(flag: &Option<PathBuf>, name: &str) -> Option<PathBuf> {
+    flag.clone().or_else(|| variable(name).map(PathBuf::from))
 }
 
 /// A variable that is set to something.

@@ -25,6 +25,12 @@ fn unreachable(doing: &str, error: &Error) -> Fault {
     if is_refused(error) {
         return fault.hint("is it running? `weft dev` starts one here; `--url` or WEFT_URL names another");
     }
+    if message.contains("no authority that is trusted here") {
+        return fault.hint("`--ca-file` or WEFT_CA_FILE names a file with the authority of the server");
+    }
+    if message.contains("CertificateRequired") {
+        return fault.hint("the server asks for a certificate: `--client-cert` and `--client-key` name one");
+    }
     match message.starts_with("could not connect") {
         true => fault.hint("`--url` or WEFT_URL says where it is"),
         false => fault,

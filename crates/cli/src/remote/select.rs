@@ -85,6 +85,12 @@ struct Done<T> {
     error: Option<Refused>,
 }
 
+/// One object for all.
+#[derive(Serialize)]
+struct Results<'a, T> {
+    results: &'a [Done<T>],
+}
+
 #[derive(Serialize)]
 struct Refused {
     code: String,
@@ -279,10 +285,6 @@ impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
     }
 
     fn end(&self) -> Result<End> {
-        #[derive(Serialize)]
-        struct Results<'a, T> {
-            results: &'a [Done<T>],
-        }
         if self.remote.form == Form::Json {
             terminal::put(&serde_json::to_string(&Results { results: &self.results })?)?;
         }
@@ -297,6 +299,41 @@ impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
         }
         Ok(if refused > 0 { End::Refused } else { End::Done })
     }
+}
+
+/// Does `one` to each of several things that are no executions, whatever becomes of the others. With `--json` one object
+/// tells of all; `shown` tells a person of one.
+pub async fn each<T: Serialize, F: Future<Output = Result<T>>>(
+    remote: &Remote,
+    ids: Vec<String>,
+    one: impl Fn(String) -> F,
+    shown: impl Fn(&T) -> String,
+) -> Result<End> {
+    let alone = ids.len() == 1;
+    let mut results = Vec::new();
+    for id in ids {
+        let done = match one(id.clone()).await {
+            Ok(ok) => Done { id, ok: Some(ok), error: None },
+            Err(error) if alone || Fault::exit_code(&error) > Code::Refused as u8 => return Err(error),
+            Err(error) => {
+                let (code, detail) = Fault::named_parts(&error);
+                Done { id, ok: None, error: Some(Refused { code, detail }) }
+            }
+        };
+        match (remote.form, &done.ok, &done.error) {
+            (Form::Json, _, _) => {}
+            (Form::Jsonl, _, _) => terminal::put(&serde_json::to_string(&done)?)?,
+            (Form::Ids, Some(_), _) => terminal::put(&done.id)?,
+            (Form::People, Some(ok), _) => terminal::put(&format!("{}  {}", done.id, shown(ok)))?,
+            (_, None, Some(refused)) => terminal::say(&format!("{}  {}: {}", done.id, refused.code, refused.detail)),
+            (_, None, None) => {}
+        }
+        results.push(done);
+    }
+    if remote.form == Form::Json {
+        terminal::put(&serde_json::to_string(&Results { results: &results })?)?;
+    }
+    Ok(if results.iter().any(|done| done.error.is_some()) { End::Refused } else { End::Done })
 }
 
 /// Asks a question that is answered by yes or no. Where nobody can be asked it refuses, unless `yes` was said before.

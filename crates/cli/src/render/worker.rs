@@ -23,7 +23,7 @@ pub fn table(workers: &[Worker], now: u64, paint: Paint) -> String {
     table.render(paint)
 }
 
-fn list(names: &[String]) -> String {
+pub fn list(names: &[String]) -> String {
     match names.is_empty() {
         true => NONE.to_owned(),
         false => plain(&names.join(",")),
@@ -31,7 +31,7 @@ fn list(names: &[String]) -> String {
 }
 
 /// `12/16`: what it does of what it can do at once.
-fn busy(worker: &Worker) -> String {
+pub fn busy(worker: &Worker) -> String {
     match (worker.capacity, worker.free) {
         (Some(capacity), Some(free)) => format!("{}/{capacity}", capacity.saturating_sub(free)),
         (Some(capacity), None) => format!("?/{capacity}"),

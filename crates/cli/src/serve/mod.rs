@@ -70,8 +70,8 @@ pub fn check(settings: &Settings) -> Vec<String> {
 }
 
 async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, colour: Colour) -> Result<End> {
-    // Before anything else: a signal that comes during the start is a wish to stop too.
-    let stop = Stop::listen()?;
+    // Before anything else: a signal that comes during the start is a wish to stop, or to read again, too.
+    let (stop, hangups) = (Stop::listen()?, reload::hangups()?);
     let address = Address::configured(&settings)?;
     let folder = folder::of(&settings, &address);
     folder::make(&folder)?;
@@ -98,7 +98,7 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     greet(&url, &address, &engine, metrics.as_ref(), colour);
     key.tell(&folder, colour);
     terminal::say("help      `weft serve --help`, `weft doctor`; Ctrl-C stops it");
-    let reloading = Reloading::new(arguments, settings, &app, &listener, moved)?;
+    let reloading = Reloading::new(arguments, settings, &app, &listener, moved, hangups);
     let ended = tokio::select! {
         ended = Node { app, listener, metrics }.run(stop) => ended,
         () = reloading.run(&guard) => Ok(End::Done),

@@ -12,6 +12,11 @@ use weft_config::{Settings, keys};
 use weft_server::tls::Identity;
 use weft_server::{App, Listener};
 
+/// From here on SIGHUP does not end the process.
+pub fn hangups() -> Result<Signal> {
+    signal(SignalKind::hangup()).context("could not listen for signals")
+}
+
 /// What a reload has an effect on.
 pub struct Reloading {
     arguments: Arguments,
@@ -24,17 +29,17 @@ pub struct Reloading {
 }
 
 impl Reloading {
-    /// From here on SIGHUP does not end the process.
+    /// What `hangups` has heard since the start is taken first.
     pub fn new(
         arguments: &Arguments,
         settings: Settings,
         app: &App,
         listener: &Listener,
         audit_moved: Option<Arc<Notify>>,
-    ) -> Result<Self> {
-        let hangups = signal(SignalKind::hangup()).context("could not listen for signals")?;
+        hangups: Signal,
+    ) -> Self {
         let (arguments, app, identity) = (arguments.clone(), app.clone(), listener.identity());
-        Ok(Self { arguments, settings, app, identity, hangups, audit_moved })
+        Self { arguments, settings, app, identity, hangups, audit_moved }
     }
 
     /// Reads everything again at every SIGHUP, for ever. A mistake changes nothing and is told.

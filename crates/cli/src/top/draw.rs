@@ -1,9 +1,10 @@
 //! Draws the live view. Knows only what the state holds.
 
-use super::figures::{attempts, latency, rate};
+use super::figures::{self, attempts, latency, rate};
 use super::state::{App, Row as Selected, Sample};
 use crate::render::id::short_all;
-use crate::render::{NONE, plain, time};
+use crate::render::{NONE, plain, time, worker};
+use crate::terminal::Paint;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -29,20 +30,31 @@ pub fn draw(frame: &mut Frame, app: &App) {
     let Some(stats) = &app.stats else { return };
     let window = stats.windows.first().cloned().unwrap_or_default();
     let (lanes, slowest, errors) = (app.lanes().len(), app.slowest().len(), app.errors().len());
+    let workers = app.workers().len();
     // Each table gets what it needs, and the lanes give way last.
     let wanted = |rows: usize| Constraint::Max(rows as u16 + 2);
-    let [rates, _, first, second, third] = Layout::vertical([
+    let [rates, timers, _, first, second, third, fourth] = Layout::vertical([
         Constraint::Length(5),
+        Constraint::Length(1),
         Constraint::Length(1),
         Constraint::Fill(1).max_with(lanes, body.height),
         wanted(slowest),
         wanted(errors),
+        wanted(workers),
     ])
     .areas(body);
     draw_rates(frame, app, &window, rates);
+    frame.render_widget(Paragraph::new(named("timers", figures::timers(stats))), timers);
     draw_lanes(frame, app, first);
     draw_slowest(frame, app, second);
     draw_errors(frame, app, third, stats.at);
+    draw_workers(frame, app, fourth, stats.at);
+}
+
+/// A line with its name where those of the rates are.
+fn named(name: &str, text: String) -> Line<'static> {
+    let name = format!("{name:<width$}", width = RATE_NAME as usize);
+    Line::from(vec![Span::styled(name, bold()), Span::raw(text)])
 }
 
 /// The room that lanes take: what their rows need, and never more than half of the view unless there is nothing else.
@@ -141,11 +153,7 @@ fn draw_rates(frame: &mut Frame, app: &App, window: &Window, area: Rect) {
         latency(&window.run),
         latency(&window.end_to_end)
     );
-    let text = Line::from(vec![
-        Span::styled(format!("{:<width$}", "p50/p99", width = RATE_NAME as usize), bold()),
-        Span::raw(latencies),
-    ]);
-    frame.render_widget(Paragraph::new(text), rows[4]);
+    frame.render_widget(Paragraph::new(named("p50/p99", latencies)), rows[4]);
 }
 
 /// The last minute, the newest at the right end.
@@ -226,6 +234,29 @@ fn draw_errors(frame: &mut Frame, app: &App, area: Rect, now: u64) {
     frame.render_widget(table, area);
 }
 
+fn draw_workers(frame: &mut Frame, app: &App, area: Rect, now: u64) {
+    let rows = app.workers().into_iter().map(|one| {
+        Row::new(vec![
+            plain(&one.instance),
+            plain(&one.worker),
+            worker::state(one.state, Paint::PLAIN),
+            worker::list(&one.lanes),
+            worker::busy(one),
+            time::age(now.saturating_sub(one.last_seen_at)),
+        ])
+    });
+    let widths = vec![
+        Constraint::Fill(3),
+        Constraint::Fill(2),
+        Constraint::Length(8),
+        Constraint::Fill(3),
+        Constraint::Length(9),
+        Constraint::Length(4),
+    ];
+    let heading = vec!["WORKERS", "POOL", "STATE", "LANES", "BUSY", "SEEN"];
+    frame.render_widget(table(heading, rows.collect(), widths), area);
+}
+
 /// The selected row stands out, with colours or without.
 fn mark<'a>(row: Row<'a>, app: &App, which: &Selected) -> Row<'a> {
     match app.selected.as_ref() == Some(which) {
@@ -258,6 +289,9 @@ mod tests {
             "submitted    412/s",
             "failed       1.5/s",
             "wait 3.2ms/41ms  run 120ms/1.9s  whole 130ms/2.1s",
+            "timers     now lease_expiry  lag 200ms  partitions 8 of 16",
+            "mailer-3",
+            "12/16",
             " WAITING  ACTIVE  DELAYED  BLOCKED   OLDEST  DONE/s  FAIL/s  WORKERS",
             "     412      16        3        0     3.1s      38     0.5        4",
             "…3c9e01",

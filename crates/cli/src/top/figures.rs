@@ -1,7 +1,7 @@
 //! Numbers of the view, in few letters.
 
 use crate::render::{NONE, time};
-use weft_api::node::Latency;
+use weft_api::node::{Latency, Stats};
 
 /// A rate in at most five letters: `0`, `0.4`, `12`, `3.4k`.
 pub fn rate(per_s: f64) -> String {
@@ -24,6 +24,25 @@ pub fn latency(latency: &Latency) -> String {
     match latency.count {
         0 => NONE.to_owned(),
         _ => format!("{}/{}", ms(latency.p50_ms), ms(latency.p99_ms)),
+    }
+}
+
+/// What the scanners of the node have before them: the next one, how late the latest is, and what they look after.
+pub fn timers(stats: &Stats) -> String {
+    let next = stats.scanners.iter().filter_map(|one| Some((one.due_at?, &one.scanner))).min();
+    let next = match next {
+        None => "nothing due".to_owned(),
+        Some((at, scanner)) => format!("{} {scanner}", due(at, stats.at)),
+    };
+    let lag = stats.scanners.iter().map(|one| one.lag_ms).max().unwrap_or(0);
+    format!("{next}  lag {}  partitions {} of {}", time::span(lag), stats.partitions_claimed, stats.partitions)
+}
+
+/// `in 3s`, or `now`.
+pub fn due(at: u64, now: u64) -> String {
+    match at.saturating_sub(now) {
+        0 => "now".to_owned(),
+        ahead => format!("in {}", time::span(ahead)),
     }
 }
 

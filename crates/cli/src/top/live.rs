@@ -1,8 +1,8 @@
 //! The live view on a real terminal: looks at the server once a second, hears keys, and leaves the terminal as it was.
 
 use super::draw::draw;
-use super::read;
 use super::state::{App, Wish};
+use super::{read, read_workers};
 use crate::End;
 use crate::execution::get;
 use crate::fault::{Code, Fault};
@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use weft_api::node::Stats;
+use weft_api::worker::Worker;
 
 /// The terminal, taken over. Dropping it gives it back, however the view ends.
 struct Screen(DefaultTerminal);
@@ -37,12 +38,15 @@ const HEARS: Duration = Duration::from_millis(200);
 /// What a look at the server brought, and the execution that is open.
 struct Look {
     stats: Result<Stats>,
+    /// Nothing if they could not be read; then those that were known stay.
+    workers: Option<Vec<Worker>>,
     open: Option<(String, Result<String>)>,
 }
 
-pub async fn run(remote: &Remote, first: Stats, every: Duration) -> Result<End> {
+pub async fn run(remote: &Remote, first: Stats, workers: Vec<Worker>, every: Duration) -> Result<End> {
     let mut app = App::new(remote.colour.out.is_on());
     app.take(Ok(first));
+    app.take_workers(workers);
     let mut ended = signal(SignalKind::terminate()).context("could not listen for signals")?;
     let mut screen = Screen::open()?;
     let mut heard = hear();
@@ -79,6 +83,7 @@ fn look<'a>(remote: &'a Remote, after: Duration, open: Option<String>) -> Pin<Bo
     Box::pin(async move {
         tokio::time::sleep(after).await;
         let stats = read(remote).await;
+        let workers = read_workers(remote).await.ok();
         let open = match open {
             Some(id) => {
                 let text = get::text(remote, &id).await;
@@ -86,7 +91,7 @@ fn look<'a>(remote: &'a Remote, after: Duration, open: Option<String>) -> Pin<Bo
             }
             None => None,
         };
-        Look { stats, open }
+        Look { stats, workers, open }
     })
 }
 
@@ -95,6 +100,9 @@ fn take(app: &mut App, looked: Look) -> Result<()> {
     match looked.stats {
         Err(error) if Fault::exit_code(&error) == Code::NotAllowed as u8 => return Err(error),
         stats => app.take(stats.map_err(|error| format!("{error:#}"))),
+    }
+    if let Some(workers) = looked.workers {
+        app.take_workers(workers);
     }
     if let Some((id, text)) = looked.open {
         app.show(&id, text.unwrap_or_else(|error| format!("{error:#}")));

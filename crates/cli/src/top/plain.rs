@@ -1,18 +1,21 @@
 //! One snapshot as plain text, for pipes and logs.
 
-use super::figures::{attempts, latency, rate};
+use super::figures::{attempts, due, latency, rate};
 use crate::render::id::short_all;
-use crate::render::{NONE, plain, time};
+use crate::render::{NONE, plain, time, worker};
 use crate::terminal::{Paint, Table};
 use weft_api::node::Stats;
+use weft_api::worker::Worker;
 
 /// All that the live view shows, one table below the other.
-pub fn snapshot(stats: &Stats, paint: Paint) -> String {
+pub fn snapshot(stats: &Stats, workers: &[Worker], paint: Paint) -> String {
     let head = format!(
-        "{}   {}   up {}   workers: {} active, {} draining, {} dead",
+        "{}   {}   up {}   partitions {} of {}   workers: {} active, {} draining, {} dead",
         stats.node,
         format_args!("{} UTC", time::utc(stats.at)),
         time::span(stats.uptime_ms),
+        stats.partitions_claimed,
+        stats.partitions,
         stats.workers.active,
         stats.workers.draining,
         stats.workers.dead,
@@ -22,6 +25,8 @@ pub fn snapshot(stats: &Stats, paint: Paint) -> String {
         (!stats.lanes.is_empty(), lanes(stats, paint)),
         (!stats.slowest.is_empty(), slowest(stats, paint)),
         (!stats.errors.is_empty(), errors(stats, paint)),
+        (!workers.is_empty(), worker::table(workers, stats.at, paint)),
+        (!stats.scanners.is_empty(), scanners(stats, paint)),
     ] {
         parts.extend(is_there.then_some(table));
     }
@@ -71,6 +76,20 @@ fn lanes(stats: &Stats, paint: Paint) -> String {
             format!("{}/s", rate(lane.completed_per_s)),
             format!("{}/s", rate(lane.failed_per_s)),
             lane.workers.to_string(),
+        ]);
+    }
+    table.render(paint)
+}
+
+fn scanners(stats: &Stats, paint: Paint) -> String {
+    let mut table = Table::new(&["SCANNER", "DUE", "LAG", "DONE", "ERRORS"]);
+    for scanner in &stats.scanners {
+        table.row(vec![
+            scanner.scanner.clone(),
+            scanner.due_at.map_or(NONE.to_owned(), |at| due(at, stats.at)),
+            time::span(scanner.lag_ms),
+            scanner.processed.to_string(),
+            scanner.errors.to_string(),
         ]);
     }
     table.render(paint)

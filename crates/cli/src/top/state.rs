@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 use weft_api::node::{LaneStats, RecentFailure, Running, Stats, Window};
+use weft_api::worker::Worker;
 
 /// Samples that are kept: a minute at one per second.
 pub const SAMPLES_MAX: usize = 60;
@@ -96,6 +97,7 @@ pub enum Wish {
 pub struct App {
     pub stats: Option<Stats>,
     pub samples: VecDeque<Sample>,
+    workers: Vec<Worker>,
     pub sort: Sort,
     pub filter: String,
     /// Letters go into the filter
@@ -138,6 +140,25 @@ impl App {
                 }
             }
         }
+    }
+
+    /// Takes the workers of the same look.
+    pub fn take_workers(&mut self, workers: Vec<Worker>) {
+        if !self.is_paused {
+            self.workers = workers;
+        }
+    }
+
+    /// Those that do the most first.
+    pub fn workers(&self) -> Vec<&Worker> {
+        let let_through = |worker: &&Worker| {
+            self.lets_through(&[&worker.instance, &worker.worker])
+                || worker.lanes.iter().any(|lane| self.lets_through(&[lane]))
+        };
+        let mut workers: Vec<&Worker> = self.workers.iter().filter(let_through).collect();
+        let busy = |worker: &Worker| worker.capacity.unwrap_or(0).saturating_sub(worker.free.unwrap_or(0));
+        workers.sort_by(|a, b| busy(b).cmp(&busy(a)).then_with(|| a.instance.cmp(&b.instance)));
+        workers
     }
 
     /// Shows an execution that was read, if it is still the one that is looked at.
@@ -284,7 +305,12 @@ pub mod tests {
                 {"lane": "money", "waiting": 20, "active": 90, "delayed": 0, "blocked": 2,
                  "submitted_per_s": 1.0, "completed_per_s": 1.0, "failed_per_s": 1.0, "workers": 2},
             ],
-            "workers": {"active": 6, "draining": 1, "dead": 0},
+            "workers": {"active": 6, "draining": 1, "dead": 0}, "partitions": 16, "partitions_claimed": 8,
+            "scanners": [
+                {"scanner": "delayed_promoter", "due_at": 1_794_860_103_000_u64, "lag_ms": 0, "processed": 12, "errors": 0},
+                {"scanner": "lease_expiry", "due_at": 1_794_860_099_800_u64, "lag_ms": 200, "processed": 4, "errors": 1},
+                {"scanner": "retention_trimmer", "lag_ms": 0, "processed": 0, "errors": 0},
+            ],
             "slowest": [
                 {"execution": "x_7_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01", "kind": "video.encode", "lane": "media",
                  "instance": "encoder-1", "attempt": 1, "running_ms": 252_000},
@@ -299,9 +325,22 @@ pub mod tests {
         .unwrap()
     }
 
+    pub fn workers() -> Vec<Worker> {
+        let worker = |instance: &str, free: u32| {
+            serde_json::from_value(json!({
+                "namespace": "default", "instance": instance, "worker": "mailer", "session": 1, "ttl_ms": 30_000,
+                "state": "active", "lanes": ["mail"], "capabilities": [], "labels": {}, "capacity": 16, "free": free, "version": "1.4.0",
+                "registered_at": 1_794_860_000_000_u64, "last_seen_at": 1_794_860_099_000_u64,
+            }))
+            .unwrap()
+        };
+        vec![worker("mailer-1", 14), worker("mailer-3", 4)]
+    }
+
     pub fn app() -> App {
         let mut app = App::new(false);
         app.take(Ok(stats()));
+        app.take_workers(workers());
         app
     }
 
@@ -323,6 +362,20 @@ pub mod tests {
             press(&mut app, KeyCode::Char('s'));
         }
         assert_eq!(app.sort, Sort::Waiting, "it comes around");
+    }
+
+    #[test]
+    fn the_busiest_worker_comes_first_and_a_filter_is_for_workers_too() {
+        let mut app = app();
+        let names = |app: &App| app.workers().iter().map(|worker| worker.instance.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&app), ["mailer-3", "mailer-1"]);
+        app.filter = "mailer-1".into();
+        assert_eq!(names(&app), ["mailer-1"]);
+        app.filter = "mail".into();
+        assert_eq!(names(&app).len(), 2, "by the lane");
+        app.is_paused = true;
+        app.take_workers(Vec::new());
+        assert_eq!(names(&app).len(), 2, "a paused view stays");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod task;
 
+use crate::fault::Fault;
 use crate::node::Stop;
 use crate::remote::{self, duration};
 use crate::terminal::{self, Colour};
@@ -89,6 +90,14 @@ pub struct Args {
 
 pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     let options = args.options.clone().or(before);
+    if options.is_json() {
+        return Err(Fault::usage(
+            "`--json` is given, and a worker has nothing to say in JSON; `WEFT_LOG_FORMAT=json` is for its log",
+        ));
+    }
+    if options.is_quiet() {
+        terminal::be_quiet();
+    }
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime()?.block_on(async {
         let _guard = log::start(&settings, colour.err)?;

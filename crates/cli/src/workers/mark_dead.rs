@@ -1,12 +1,12 @@
 //! `weft mark-dead`: gives what a worker holds to others at once.
 
 use crate::End;
-use crate::remote::{Remote, confirm};
+use crate::remote::{Remote, confirm, each};
 use crate::render::count;
 use anyhow::Result;
 use weft_api::op;
 use weft_api::operation::NoQuery;
-use weft_api::worker::MarkDead;
+use weft_api::worker::{MarkDead, WorkerEnd};
 
 /// Say that workers are gone: what they hold is given to others at once
 #[derive(clap::Args)]
@@ -30,13 +30,13 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     if args.instances.len() > 1 && !confirm(args.yes, &question).await? {
         return Ok(End::Refused);
     }
-    for instance in args.instances {
+    let mark = async |instance: String| {
         let body = MarkDead { reason: args.reason.clone(), ..MarkDead::default() };
-        let end = remote.call::<op::MarkWorkerDead>("mark it as dead", [instance.clone()], NoQuery {}, body).await?;
-        remote.put(&end, &instance, || match end.leases {
-            0 => format!("{instance}  dead; what it holds is given to others"),
-            leases => format!("{instance}  dead; {} given to others", count(leases.into(), "lease")),
-        })?;
-    }
-    Ok(End::Done)
+        remote.call::<op::MarkWorkerDead>("mark it as dead", [instance], NoQuery {}, body).await
+    };
+    let shown = |end: &WorkerEnd| match end.leases {
+        0 => "dead; what it holds is given to others".to_owned(),
+        leases => format!("dead; {} given to others", count(leases.into(), "lease")),
+    };
+    each(&remote, args.instances, mark, shown).await
 }

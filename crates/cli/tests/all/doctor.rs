@@ -62,8 +62,10 @@ fn doctor_and_nodes_ask_the_server_that_has_the_store_open() {
     let report = asked(&["doctor"]);
     assert_eq!(report["store"], url, "{report}");
     let nodes = asked(&["nodes"]);
-    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
-    assert_eq!(nodes["nodes"][0]["state"], "live", "{nodes}");
+    assert_eq!(nodes["items"].as_array().unwrap().len(), 1, "{nodes}");
+    let node = &nodes["items"][0];
+    assert_eq!((&node["state"], &node["live"], &node["partitions"]), (&json!("live"), &json!(true), &json!([0])));
+    assert!(node["id"].as_str().unwrap().starts_with("n_") && node["lag_ms"].is_u64(), "{nodes}");
 
     let report = asked(&["doctor", "--deep"]);
     let skipped = finding(&report, "invariants");
@@ -71,6 +73,49 @@ fn doctor_and_nodes_ask_the_server_that_has_the_store_open() {
     assert!(skipped["found"].as_str().unwrap().starts_with("not looked at: somebody has the file open"), "{skipped}");
     let refused = command(&["nodes"]).current_dir(folder.path()).env_remove("WEFT_URL").output().unwrap();
     assert!(text(&refused.stderr).contains("hint: ask the server"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn ops_31_doctor_asks_a_server_what_is_parked_refused_and_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path(), &[]);
+    let (url, key) = (server.url.as_str(), server.key.clone().unwrap());
+    let (code, report) = doctor(folder.path(), &["--url", url, "--key", &key]);
+    assert_eq!(code, Some(0), "{report}");
+    for (subject, found) in [
+        ("readiness", "takes work"),
+        ("parked items", "none"),
+        ("invariants", "none was about to be broken since the node began"),
+        ("lost writes", "none was noticed since the node began"),
+    ] {
+        assert_eq!(
+            (&finding(&report, subject)["severity"], &finding(&report, subject)["found"]),
+            (&json!("ok"), &json!(found))
+        );
+    }
+
+    // A key that may not see it is told nothing of it, which is no finding about the server.
+    let create = ["key", "create", "--name", "ci", "--scope", "submit", "--namespace", "default"];
+    let made = weft(&[&create[..], &["--url", url, "--key", &key]].concat());
+    let (code, report) = doctor(folder.path(), &["--url", url, "--key", stdout(&made).trim()]);
+    assert_eq!(code, Some(0), "{report}");
+    let subjects: Vec<&Value> = report["findings"].as_array().unwrap().iter().map(|one| &one["subject"]).collect();
+    assert!(subjects.contains(&&json!("readiness")) && !subjects.contains(&&json!("parked items")), "{report}");
+}
+
+#[test]
+fn doctor_of_a_server_reads_no_store_and_reports_a_misspelt_variable() {
+    for args in [&["--url", "http://127.0.0.1:1", "doctor", "--deep"][..], &["doctor", "--deep", "--url", "http://a"]] {
+        let refused = weft(args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}: {}", text(&refused.stderr));
+        assert!(text(&refused.stderr).contains("--deep"), "{}", text(&refused.stderr));
+    }
+    let dev = crate::dev::Dev::in_memory();
+    let output = command(&["doctor", "--json", "--url", &dev.url]).env(concat!("WEFT", "_KYE"), "x").output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(finding(&report, "configuration")["found"].as_str().unwrap().contains("`WEFT_KEY`"), "{report}");
+    assert_eq!(finding(&report, "readiness")["severity"], "ok");
 }
 
 #[test]

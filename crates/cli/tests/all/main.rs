@@ -19,6 +19,8 @@ mod remote;
 mod serve;
 mod sim;
 mod stores;
+#[cfg(not(feature = "otel"))]
+mod traces;
 mod transfer;
 mod usage;
 mod worker;

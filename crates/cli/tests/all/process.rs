@@ -93,6 +93,12 @@ impl Running {
         self.child.wait().unwrap().code()
     }
 
+    /// Waits until it has ended by itself, and answers how, and every line that nobody has waited for.
+    pub fn last_lines(mut self) -> (Option<i32>, Vec<String>) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.lines.iter().collect())
+    }
+
     /// Lets go of the lines that have come so far.
     pub fn forget_lines(&self) {
         while self.lines.try_recv().is_ok() {}

@@ -432,3 +432,146 @@ fn api_51_a_server_with_a_certificate_speaks_tls() {
     });
     assert_eq!(server.interrupt(), Some(0));
 }
+
+#[test]
+fn api_51_commands_and_workers_show_a_certificate_to_a_server_that_asks_for_one() {
+    let folder = folder();
+    let made = weft_tls::testing::certificates(&["127.0.0.1"]).unwrap();
+    for (name, text) in [
+        ("ca.pem", &made.authority),
+        ("cert.pem", &made.server),
+        ("key.pem", &made.server_key),
+        ("client.pem", &made.client),
+        ("client-key.pem", &made.client_key),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem"];
+    let server = Server::start(folder.path(), &tls);
+    let run = |args: &[&str]| {
+        let mut weft = command(args);
+        weft.current_dir(folder.path()).env("WEFT_URL", &server.url).env("WEFT_KEY", server.key.as_deref().unwrap());
+        weft.env("WEFT_NAMESPACE", "default").env_remove("WEFT_STORE");
+        weft
+    };
+    let ca = ["--ca-file", "ca.pem"];
+    let identity = ["--client-cert", "client.pem", "--client-key", "client-key.pem"];
+    stdout(&run(&[&["list"], &ca[..], &identity[..]].concat()).output().unwrap());
+    stdout(&run(&[&ca[..], &identity[..], &["doctor"]].concat()).output().unwrap());
+
+    let told = |args: &[&str], code: i32| {
+        let output = run(&[args, &["--timeout", "2s"]].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert!(told(&["list"], 3).contains("hint: `--ca-file`"));
+    told(&["list", "--ca-file", "ca.pem"], 3);
+    assert!(told(&["list", "--client-cert", "client.pem"], 2).contains("goes with its key"));
+    assert!(told(&["list", "--client-cert", "none.pem", "--client-key", "client-key.pem"], 2).contains("`none.pem`"));
+
+    // A worker is told where its files are by variables.
+    let mut worker = run(&["worker", "--kind", "hello", "--exec", "tr a-z A-Z"]);
+    worker.env("WEFT_CA_FILE", "ca.pem").env("WEFT_CLIENT_CERT", "client.pem");
+    let worker = Running::err_of({
+        worker.env("WEFT_CLIENT_KEY", "client-key.pem");
+        worker
+    });
+    let submit = ["submit", "hello", "--input", "\"world\"", "--wait", "--quiet"];
+    stdout(&run(&[&submit[..], &ca[..], &identity[..]].concat()).output().unwrap());
+    worker.signal("-INT");
+    assert_eq!(worker.exit_code(), Some(0));
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+/// The verbs of the entries in a copy of the audit log.
+fn audited(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let verb =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["verb"].as_str().unwrap().to_owned();
+    // The last line may be on its way.
+    let whole = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+    whole.lines().map(verb).collect()
+}
+
+#[test]
+fn ops_13_the_audit_log_is_copied_to_a_file_that_can_be_moved_away() {
+    let folder = folder();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--log", "info", "--audit-file", "audit.jsonl"];
+    let mut serve = command(&serve);
+    serve.current_dir(folder.path());
+    let server = Server::started(Running::err_of(serve));
+    let (file, moved) = (folder.path().join("audit.jsonl"), folder.path().join("audit.1.jsonl"));
+    let caller = server.caller(server.key.as_deref().unwrap());
+    let create = |name: &str| {
+        caller.ok("POST", "/v1/keys", Some(&json!({"name": name, "scopes": ["submit"], "namespaces": ["default"]})))
+    };
+    create("first");
+    let begun = std::time::Instant::now();
+    while !audited(&file).contains(&"create_key".to_owned()) {
+        assert!(begun.elapsed() < crate::process::PATIENCE, "the copy has {:?}", audited(&file));
+        std::thread::yield_now();
+    }
+    assert_eq!(mode(&file), 0o600);
+    std::fs::rename(&file, &moved).unwrap();
+    let before = audited(&moved);
+    server.running.signal("-HUP");
+    server.running.wait_for("that it was read", |line| line.contains("read the configuration again"));
+    create("second");
+    assert_eq!(server.interrupt(), Some(0), "the copy is whole when the server has stopped");
+    assert_eq!((audited(&file), mode(&file)), (vec!["create_key".to_owned()], 0o600));
+    assert_eq!(audited(&moved), before, "what was moved away stays as it was");
+}
+
+#[test]
+fn ops_4_a_hangup_during_the_start_does_not_end_the_server() {
+    let folder = folder();
+    // A server of a store that takes a connection and never answers.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("postgres://127.0.0.1:{}/app?sslmode=disable", listener.local_addr().unwrap().port());
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--store", &store]);
+    serve.current_dir(folder.path()).env("WEFT_MASTER_KEY", format!("{}Bwc=", "BwcH".repeat(10)));
+    let server = Running::err_of(serve);
+    let _connection = listener.accept().unwrap();
+    server.signal("-HUP");
+    server.signal("-TERM");
+    server.wait_for("that it stops", |line| line.starts_with("stopping; "));
+}
+
+#[test]
+fn ops_12_no_key_and_no_payload_reaches_the_log() {
+    let folder = folder();
+    let first = Server::start(folder.path(), &[]);
+    // It is printed when it is made, and never again.
+    let key = first.key.clone().unwrap();
+    assert_eq!(first.interrupt(), Some(0));
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "debug"]);
+    serve.current_dir(folder.path());
+    let running = Running::err_of(serve);
+    let log = Mutex::new(Vec::new());
+    let wait_for = |what: &str, part: &str| {
+        running.wait_for(what, |line| {
+            log.lock().unwrap().push(line.to_owned());
+            line.contains(part)
+        })
+    };
+    let url = wait_for("where it is", " serves http").split_whitespace().last().unwrap().to_owned();
+    let caller = Caller::new(&url, Some(&key));
+    let wrong = format!("{}wrong", &key[..key.len() - 5]);
+    assert_eq!(Caller::new(&url, Some(&wrong)).call("GET", "/v1/executions", None).status, 401);
+    let id = caller.submit(&json!({"kind": "k", "input": {"json": {"card": "hidden-input"}}}));
+    caller.work("w-1", "hidden-result");
+    assert_eq!(caller.ended(&id)["result"]["text"], "hidden-result");
+    let made =
+        caller.ok("POST", "/v1/keys", Some(&json!({"name": "ci", "scopes": ["submit"], "namespaces": ["default"]})));
+    let other = made["secret"].as_str().unwrap();
+    assert_eq!(caller.call("POST", "/v1/executions", Some(&json!({"kin": "hidden-body"}))).status, 400);
+    running.signal("-INT");
+    let (code, rest) = running.last_lines();
+    assert_eq!(code, Some(0));
+    let log = log.into_inner().unwrap().into_iter().chain(rest).collect::<Vec<_>>().join("\n");
+    assert!(log.contains("\"level\":\"debug\"") && log.contains("weft::access"), "it tells what went on\n{log}");
+    let master = std::fs::read_to_string(folder.path().join("weft-data/master.key")).unwrap();
+    for secret in [&key, &wrong, other, master.trim(), "hidden-input", "hidden-result", "hidden-body"] {
+        assert!(!log.contains(secret), "`{secret}` is in the log\n{log}");
+    }
+}

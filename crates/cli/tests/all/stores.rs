@@ -44,7 +44,7 @@ fn ops_24_making_a_store(url: &str) {
         assert!(subjects.contains(&subject), "{subject} in {subjects:?}");
     }
     let nodes = json(&["nodes", "--store", url, "--json"]);
-    assert_eq!(nodes, (Some(0), serde_json::json!({ "nodes": [] })));
+    assert_eq!(nodes, (Some(0), serde_json::json!({ "items": [] })));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn a_demo_runs_on_any_store() {
         assert!(table.contains("video.encode") && table.contains("20 executions in"), "{table}");
         assert!(text(&output.stderr).contains("durability local"), "{}", text(&output.stderr));
         let (_, nodes) = json(&["nodes", "--store", &url, "--json"]);
-        let node = &nodes["nodes"][0];
+        let node = &nodes["items"][0];
         assert_eq!((&node["state"], &node["version"]), (&"left".into(), &env!("CARGO_PKG_VERSION").into()), "{nodes}");
     }
     let told = refusal(&["demo", "--store", "sqlite://x", "--keep"], 2);
@@ -237,5 +237,5 @@ fn ops_25_live_nodes_are_listed_with_their_partitions() {
     assert!(!std::path::Path::new("never-written").exists() && !std::path::Path::new("never-written.partial").exists());
     runtime.block_on(engine.shutdown());
     let (_, left) = json(&["nodes", "--store", &with(&url, ""), "--json"]);
-    assert_eq!(left["nodes"][0]["state"], "left");
+    assert_eq!(left["items"][0]["state"], "left");
 }

@@ -1,4 +1,5 @@
 use crate::process::{Running, stdout, text, weft};
+use crate::remote::examples::EXAMPLES;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -57,24 +58,54 @@ fn shell(line: &str, folder: &Path) -> Command {
     shell
 }
 
+/// Commands whose examples need no server. In this order: what one makes another one needs.
+const HERE: [&str; 12] = [
+    "demo",
+    "bench",
+    "sim",
+    "version",
+    "config example",
+    "config check",
+    "config show",
+    "migrate",
+    "doctor",
+    "nodes",
+    "export",
+    "import",
+];
+
+/// Commands that run on until they are stopped.
+const RUN_ON: [&str; 3] = ["dev", "serve", "worker"];
+
+/// The commands that the help of a command lists.
+fn listed(words: &[&str]) -> Vec<String> {
+    let help = stdout(&weft(&[words, &["--help"]].concat()));
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = list.take_while(|line| line.starts_with("  ")).filter_map(|line| {
+        // What a long name pushes to the next line stands further in.
+        line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?.split_whitespace().next()
+    });
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+#[test]
+fn cli_4_no_command_is_without_an_example_that_is_run() {
+    let run: Vec<&str> = HERE.into_iter().chain(RUN_ON).chain(EXAMPLES.iter().map(|(name, _)| *name)).collect();
+    let mut open: Vec<String> = listed(&[]);
+    assert!(open.len() > 30, "{open:?}");
+    while let Some(name) = open.pop() {
+        let words: Vec<&str> = name.split(' ').collect();
+        let below = listed(&words);
+        // What only holds others together is run with one of them.
+        assert!(run.contains(&name.as_str()) || !below.is_empty(), "no test runs the example of `weft {name}`");
+        open.extend(below.into_iter().map(|one| format!("{name} {one}")));
+    }
+}
+
 #[test]
 fn cli_4_the_help_of_each_command_begins_with_an_example_that_works() {
     let dir = tempfile::tempdir().unwrap();
-    // In this order: what one makes another one needs.
-    for name in [
-        "demo",
-        "bench",
-        "sim",
-        "version",
-        "config example",
-        "config check",
-        "config show",
-        "migrate",
-        "doctor",
-        "nodes",
-        "export",
-        "import",
-    ] {
+    for name in HERE {
         stdout(&shell(&example(name), dir.path()).output().unwrap());
     }
     assert!(stdout(&weft(&["--help"])).starts_with("example: weft demo\n"));

@@ -245,3 +245,22 @@ fn cli_1_a_worker_says_what_is_missing() {
         assert!(text(&output.stderr).contains(wanted), "{args:?}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn cli_1_a_worker_says_nothing_in_json_and_little_if_it_is_asked_to() {
+    for flag in ["--json", "--jsonl"] {
+        for args in
+            [&["worker", "--kind", "k", "--exec", "true", flag][..], &[flag, "worker", "--kind", "k", "--exec", "true"]]
+        {
+            let refused = weft(args);
+            assert_eq!(refused.status.code(), Some(2), "{args:?}");
+            assert!(text(&refused.stderr).contains("nothing to say in JSON"), "{}", text(&refused.stderr));
+        }
+    }
+    let shop = Shop::open("cat", &["--quiet"]);
+    assert_eq!(shop.run(json!({"input": {"json": 7}}))["ended"]["outcome"], "success");
+    shop.worker.signal("-INT");
+    let (code, lines) = shop.worker.last_lines();
+    assert_eq!(code, Some(0));
+    assert!(!lines.iter().any(|line| line.starts_with("takes ") || line.starts_with("stopping")), "{lines:?}");
+}

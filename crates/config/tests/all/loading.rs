@@ -129,3 +129,13 @@ fn ops_3_rows_show_every_value_with_its_origin_and_no_secret() {
     assert_eq!(rows.len(), keys::rows().count());
     assert!(!format!("{rows:?}{settings:?}").contains("hidden"));
 }
+
+#[test]
+fn a_variable_of_others_that_cannot_be_read_is_no_mistake() {
+    let settings = {
+        let variables = variables(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4317")]);
+        Settings::load(Sources { variables, ..Sources::default() }).unwrap()
+    };
+    assert_eq!(settings.get(keys::OTEL_ENDPOINT), None);
+    assert_eq!(settings.origin(keys::OTEL_ENDPOINT), &Origin::BuiltIn);
+}

@@ -15,7 +15,7 @@ mod suspension_timeout;
 pub(crate) mod watch;
 mod worker_reaper;
 
-use crate::config::Filter;
+use crate::config::{Filter, ScannerConfig};
 use crate::engine::Shared;
 use crate::runtime::BoxFuture;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ use weft_core::{PartitionId, Time};
 pub trait Scanner: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    /// The upper bound on how late it is when a wake-up was lost.
+    /// How long an item waits that could not be handled. The shortest of all also bounds how late anything is whose
+    /// wake-up was lost, on a store that others write to.
     fn interval_ms(&self) -> u64;
 
     /// Items handled per partition and pass.
@@ -46,11 +47,6 @@ pub trait Scanner: Send + Sync + 'static {
 
     /// Handles one partition.
     fn scan(&self, cx: ScanContext, partition: PartitionId) -> BoxFuture<Report>;
-
-    /// How much is left, if this duty has a gauge.
-    fn backlog(&self, _cx: ScanContext, _partition: PartitionId) -> BoxFuture<Option<u64>> {
-        Box::pin(async { None })
-    }
 }
 
 /// What a pass over one partition did.
@@ -84,18 +80,23 @@ impl ScanContext {
 }
 
 /// All scanners of a node.
-pub(crate) fn all(filter: &Filter) -> Vec<Arc<dyn Scanner>> {
+pub(crate) fn all(config: &ScannerConfig) -> Vec<Arc<dyn Scanner>> {
     vec![
-        Arc::new(attempt_timeout::AttemptTimeout { filter: filter.clone() }),
-        Arc::new(execution_deadline::ExecutionDeadline { filter: filter.clone() }),
-        Arc::new(lease_expiry::LeaseExpiry { filter: filter.clone() }),
-        Arc::new(delayed_promoter::DelayedPromoter { filter: filter.clone() }),
-        Arc::new(suspension_timeout::SuspensionTimeout { filter: filter.clone() }),
-        Arc::new(retention_trimmer::RetentionTrimmer { filter: filter.clone() }),
-        Arc::new(dependency_reconciler::DependencyReconciler { filter: filter.clone() }),
-        Arc::new(cancel_reconciler::CancelReconciler { filter: filter.clone() }),
-        Arc::new(worker_reaper::WorkerReaper { filter: filter.clone() }),
+        Arc::new(attempt_timeout::AttemptTimeout::of(config)),
+        Arc::new(execution_deadline::ExecutionDeadline::of(config)),
+        Arc::new(lease_expiry::LeaseExpiry::of(config)),
+        Arc::new(delayed_promoter::DelayedPromoter::of(config)),
+        Arc::new(suspension_timeout::SuspensionTimeout::of(config)),
+        Arc::new(retention_trimmer::RetentionTrimmer::of(config)),
+        Arc::new(dependency_reconciler::DependencyReconciler::of(config)),
+        Arc::new(cancel_reconciler::CancelReconciler::of(config)),
+        Arc::new(worker_reaper::WorkerReaper::of(config)),
     ]
+}
+
+/// Every scanner by its name, with the interval that it has unless the configuration says otherwise.
+pub fn intervals() -> impl Iterator<Item = (&'static str, u64)> {
+    all(&ScannerConfig::default()).into_iter().map(|scanner| (scanner.name(), scanner.interval_ms()))
 }
 
 /// A scanner whose whole duty is entries of the due index.
@@ -103,7 +104,14 @@ macro_rules! due_scanner {
     ($(#[$doc:meta])* $type:ident, $name:literal, $interval_ms:literal, $batch:literal, [$($timer:ident),+] $(, grain $grain:literal)?) => {
         $(#[$doc])*
         pub struct $type {
-            pub filter: crate::config::Filter,
+            filter: crate::config::Filter,
+            interval_ms: u64,
+        }
+
+        impl $type {
+            pub fn of(config: &crate::config::ScannerConfig) -> Self {
+                Self { filter: config.filter.clone(), interval_ms: config.interval_ms($name, $interval_ms) }
+            }
         }
 
         impl crate::scanner::Scanner for $type {
@@ -112,7 +120,7 @@ macro_rules! due_scanner {
             }
 
             fn interval_ms(&self) -> u64 {
-                $interval_ms
+                self.interval_ms
             }
 
             fn batch(&self) -> usize {
@@ -143,3 +151,17 @@ macro_rules! due_scanner {
     };
 }
 pub(crate) use due_scanner;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sr_2_an_interval_is_that_of_the_configuration_or_its_own() {
+        let config = ScannerConfig { intervals: [("lease_expiry", 250)].into(), ..ScannerConfig::default() };
+        let configured: Vec<(&str, u64)> = all(&config).iter().map(|one| (one.name(), one.interval_ms())).collect();
+        for ((name, configured), (_, usual)) in configured.into_iter().zip(intervals()) {
+            assert_eq!(configured, if name == "lease_expiry" { 250 } else { usual }, "{name}");
+        }
+    }
+}

@@ -56,7 +56,7 @@ struct Runner {
 
 /// Runs until the engine closes. However it ends, `pulse` says so.
 pub async fn run(shared: Arc<Shared>, pulse: Held) {
-    let scanners = super::all(&shared.config.scanners.filter);
+    let scanners = super::all(&shared.config.scanners);
     let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
     let look_ms = match shared.description.exclusive {
         true => shared.config.scanners.look_ms,

@@ -3,7 +3,7 @@
 
 use super::due::Pass;
 use super::{Report, ScanContext, Scanner};
-use crate::config::Filter;
+use crate::config::{Filter, ScannerConfig};
 use crate::runtime::BoxFuture;
 use crate::worker::{leases, roster};
 use weft_core::record::Key;
@@ -13,16 +13,25 @@ use weft_store::{Range, Scan, Target};
 
 /// Finds worker processes that something is due of.
 pub struct WorkerReaper {
-    pub filter: Filter,
+    filter: Filter,
+    interval_ms: u64,
+}
+
+impl WorkerReaper {
+    const NAME: &str = "worker_reaper";
+
+    pub fn of(config: &ScannerConfig) -> Self {
+        Self { filter: config.filter.clone(), interval_ms: config.interval_ms(Self::NAME, 15_000) }
+    }
 }
 
 impl Scanner for WorkerReaper {
     fn name(&self) -> &'static str {
-        "worker_reaper"
+        Self::NAME
     }
 
     fn interval_ms(&self) -> u64 {
-        15_000
+        self.interval_ms
     }
 
     fn batch(&self) -> usize {

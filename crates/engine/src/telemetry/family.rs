@@ -123,7 +123,7 @@ families! {
         HANDOFFS Counter "weft_handoffs_total" [] "Executions that were leased by the commit that submitted them"
         NOTICES Counter "weft_notices_total" ["kind"] "Notices to workers about leases they hold"
         CAPABILITY_SETS Gauge "weft_capability_sets" ["lane"] "Sets of capabilities that waiting executions of the lane ask for, counted at most every 10 s"
-        WORKERS Gauge "weft_workers" ["state"] "Worker processes as the registry has them, and those that only claim from this node"
+        WORKERS Gauge "weft_workers" ["state"] "Worker processes that are registered, and those that their first claim has entered; counted at most every 10 s and up to 2000 per namespace"
     }
     "Engine": {
         COMMITS Counter "weft_commits_total" ["result"] "Commits by what became of them"
@@ -156,6 +156,9 @@ families! {
         SCANNER_LAG Gauge "weft_scanner_lag_seconds" ["scanner"] "Age of the oldest due entry that is known and not handled"
         SCANNER_PARKED Gauge "weft_scanner_parked" ["scanner"] "Items that were given up and wait for an operator"
         SCANNER_RESTARTS Counter "weft_scanner_restarts_total" ["scanner"] "Passes that panicked and begin again"
+        RETENTION_BACKLOG Gauge "weft_retention_backlog" [] "Records whose retention is over and that are still there, counted at most every 10 s and up to 10000"
+        CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Executions whose cancel grace is over and whose worker was not cut off yet, counted likewise"
+        CONTINUATIONS Gauge "weft_continuations" [] "Purges, cancels of children and bulk jobs that go on in later commits, counted likewise"
         SCANNER_PARTITIONS Gauge "weft_scanner_claimed_partitions" [] "Partitions whose timers this node looks after"
     }
 }

@@ -198,6 +198,11 @@ impl ScannerMeter {
         self.oldest_due.store(due.map_or(0, Time::ms), Ordering::Relaxed);
     }
 
+    /// The earliest due time that is known and not handled.
+    pub fn due_at(&self) -> Option<Time> {
+        Some(self.oldest_due.load(Ordering::Relaxed)).filter(|due| *due > 0).map(Time::from_ms)
+    }
+
     pub fn lag_ms(&self, now: Time) -> u64 {
         match self.oldest_due.load(Ordering::Relaxed) {
             0 => 0,
@@ -224,6 +229,20 @@ pub struct Gauges {
     pub executions: BTreeMap<(Text, PublicState), u64>,
     pub oldest_ms: BTreeMap<Text, u64>,
     pub capability_sets: BTreeMap<Text, u64>,
-    pub parked: BTreeMap<Text, u64>,
+    /// By scanner; nothing until it was counted once.
+    pub parked: Option<BTreeMap<Text, u64>>,
     pub workers: BTreeMap<&'static str, u64>,
+    /// Nothing until they were counted once.
+    pub backlogs: Option<Backlogs>,
+}
+
+/// What scanners have before them.
+#[derive(Clone, Copy, Default)]
+pub struct Backlogs {
+    /// Records whose retention is over.
+    pub retention: u64,
+    /// Executions whose cancel grace is over.
+    pub cancel: u64,
+    /// Purges, cancels of children and bulk jobs that go on.
+    pub continuations: u64,
 }

@@ -17,6 +17,7 @@ pub use spread::Latency;
 pub use tally::Failure;
 pub use windows::{Activity, LaneRates, Window};
 
+use crate::config::ScannerConfig;
 use crate::scanner;
 use crate::stats::Counter;
 use lanes::LaneMeters;
@@ -57,7 +58,7 @@ struct Book {
 
 impl Telemetry {
     pub fn new(partitions: u16) -> Self {
-        let scanners = scanner::all(&crate::config::Filter::NONE);
+        let scanners = scanner::all(&ScannerConfig::default());
         Self {
             book: Mutex::default(),
             claims: Claims::default(),
@@ -107,6 +108,11 @@ impl Telemetry {
     /// The lanes that are told by name.
     pub fn lane_names(&self) -> BTreeSet<Text> {
         self.book().lanes.names().cloned().collect()
+    }
+
+    /// The meters of all scanners, by their names.
+    pub fn scanners(&self) -> impl Iterator<Item = (&'static str, &ScannerMeter)> {
+        self.scanners.iter().map(|(name, meter)| (*name, meter))
     }
 
     /// The meter of a scanner.

@@ -2,7 +2,7 @@
 
 use super::family::*;
 use super::lanes::LaneMeter;
-use super::meters::Renewals;
+use super::meters::{Backlogs, Renewals};
 use super::tally::{ATTEMPT_KINDS, OUTCOMES};
 use super::{Book, Telemetry};
 use crate::engine::Shared;
@@ -180,10 +180,20 @@ fn scanners(shared: &Shared, all: &mut Vec<Readings>) {
         }
         lateness.add(&[name], Reading::from(&meter.lateness.read()));
         lag.add(&[name], Reading::Level(meter.lag_ms(now) as f64 / 1e3));
-        parked.add(&[name], Reading::Level(gauges.parked.get(*name).copied().unwrap_or(0) as f64));
+        // What was not counted yet is not none.
+        if let Some(known) = &gauges.parked {
+            parked.add(&[name], Reading::Level(known.get(*name).copied().unwrap_or(0) as f64));
+        }
         restarts.add(&[name], Reading::Count(meter.restarts.get()));
     }
     all.extend([cycles, seconds, wakes, items, lateness, lag, parked, restarts]);
+    let mut backlogs = [&RETENTION_BACKLOG, &CANCEL_BACKLOG, &CONTINUATIONS].map(Readings::new);
+    if let Some(Backlogs { retention, cancel, continuations }) = gauges.backlogs {
+        for (readings, count) in backlogs.iter_mut().zip([retention, cancel, continuations]) {
+            readings.add(&[], Reading::Level(count as f64));
+        }
+    }
+    all.extend(backlogs);
     let mine = (0..shared.description.partitions).filter(|index| {
         let partition = weft_core::PartitionId(*index);
         shared.membership.is_mine(partition)

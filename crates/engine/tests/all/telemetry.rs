@@ -1,6 +1,7 @@
 use crate::kit::*;
 use std::collections::BTreeSet;
-use weft_core::record::execution::PublicState;
+use weft_core::record::execution::{Policy, PublicState};
+use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::telemetry::{FAMILIES, Reading};
 use weft_engine::{Completion, Config, Engine, Failing, Holding, Renewal, Submission};
 use weft_store::faulty::Faults;
@@ -181,4 +182,28 @@ async fn ops_10_refused_claims_and_wanted_capabilities_are_counted() {
     kit.engine.metrics();
     pass(100).await;
     assert_eq!(level(&kit.engine, "weft_capability_sets", &["ml"]), Some(2.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_41_what_scanners_have_before_them_is_counted_and_unknown_until_then() {
+    // The scanners of this node leave the work to others, so that there is something to count.
+    let filter = Filter { namespace: Some("elsewhere".into()), tag: None };
+    let scanners = ScannerConfig { filter, ..ScannerConfig::default() };
+    let kit = open_with(4, Config { scanners, ..Config::default() }).await;
+    for retention_ms in [1_000, 1_000, 600_000] {
+        let policy = Policy { retention_ms: Some(retention_ms), ..Policy::default() };
+        kit.submit(Submission::new("send").policy(policy)).await;
+        let work = kit.client.claim(worker()).await.unwrap().executions.remove(0);
+        kit.client.complete(Completion::of(&work)).await.unwrap();
+    }
+    pass(5_000).await;
+    for gauge in ["weft_retention_backlog", "weft_cancel_backlog", "weft_continuations"] {
+        assert_eq!(level(&kit.engine, gauge, &[]), None, "{gauge}: nobody has asked yet");
+    }
+    assert_eq!(level(&kit.engine, "weft_scanner_parked", &["lease_expiry"]), None);
+    pass(100).await;
+    assert_eq!(level(&kit.engine, "weft_retention_backlog", &[]), Some(2.0));
+    assert_eq!(level(&kit.engine, "weft_cancel_backlog", &[]), Some(0.0));
+    assert_eq!(level(&kit.engine, "weft_continuations", &[]), Some(0.0));
+    assert_eq!(level(&kit.engine, "weft_scanner_parked", &["lease_expiry"]), Some(0.0));
 }

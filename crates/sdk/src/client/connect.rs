@@ -7,6 +7,7 @@ use crate::transport::{Http, Origin};
 use std::path::PathBuf;
 use std::time::Duration;
 use weft_api::{Args, op};
+use weft_tls::Trust;
 
 /// A client to be. Nothing is sent before `build`, and then only with `check`.
 #[must_use = "nothing happens before `build`"]
@@ -16,13 +17,22 @@ pub struct Connect {
     key: Option<String>,
     namespace: Option<String>,
     ca_file: Option<PathBuf>,
+    client_cert: Option<(PathBuf, PathBuf)>,
     retry: Retry,
     check: bool,
 }
 
 impl Connect {
     pub(super) fn new(url: String) -> Self {
-        Self { url, key: None, namespace: None, ca_file: None, retry: Retry::default(), check: false }
+        Self {
+            url,
+            key: None,
+            namespace: None,
+            ca_file: None,
+            client_cert: None,
+            retry: Retry::default(),
+            check: false,
+        }
     }
 
     /// The API key. A server for development asks for none.
@@ -55,6 +65,12 @@ impl Connect {
         self
     }
 
+    /// Files in the PEM format with a certificate and its key, for a server that asks clients for one.
+    pub fn client_cert(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.client_cert = Some((cert.into(), key.into()));
+        self
+    }
+
     /// Asks the server for its version, so that a wrong address or key is found here.
     pub fn check(mut self) -> Self {
         self.check = true;
@@ -62,7 +78,11 @@ impl Connect {
     }
 
     pub async fn build(self) -> Result<Client, Error> {
-        let mut http = Http::new(&self.url, self.key.as_deref(), self.ca_file)?;
+        let mut trust = self.ca_file.map_or_else(Trust::system, Trust::file);
+        if let Some((cert, key)) = self.client_cert {
+            trust = trust.showing(cert, key);
+        }
+        let mut http = Http::new(&self.url, self.key.as_deref(), trust)?;
         if let Some(namespace) = &self.namespace {
             http = http.in_namespace(namespace);
         }

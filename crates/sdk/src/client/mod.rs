@@ -135,6 +135,16 @@ impl Client {
         tokio::time::timeout(time, self.origin.notices(instance, last)).await.unwrap_or_else(gone)
     }
 
+    /// Reads a page of the server that is no operation, such as `/readyz` or `/metrics`, once: its status, whatever that
+    /// is, and its text. Nothing if there is no server.
+    pub async fn page(&self, path: &str) -> Result<Option<(u16, String)>, Error> {
+        let Origin::Http(http) = &self.origin else { return Ok(None) };
+        match tokio::time::timeout(self.retry.timeout, http.page(path)).await {
+            Ok(page) => page.map(Some),
+            Err(_) => Err(Error::no_answer(format!("`{}` gave no answer in time", http.url()))),
+        }
+    }
+
     /// The address of the server, if there is one.
     pub fn url(&self) -> Option<&str> {
         match &self.origin {

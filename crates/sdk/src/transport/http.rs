@@ -11,7 +11,6 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::error::Error as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -38,9 +37,8 @@ struct Shared {
 }
 
 impl Http {
-    pub fn new(url: &str, key: Option<&str>, ca_file: Option<PathBuf>) -> Result<Self, Error> {
+    pub fn new(url: &str, key: Option<&str>, trust: Trust) -> Result<Self, Error> {
         let base = base_of(url)?;
-        let trust = ca_file.map_or_else(Trust::system, Trust::file);
         if base.starts_with("https:") {
             trust.config().map_err(|error| Error::Config(error.to_string()))?;
         }
@@ -130,6 +128,19 @@ impl Http {
         Err(self.refused(head.status, &head.headers, &bytes))
     }
 
+    /// A page that is no operation: its status, whatever that is, and its text.
+    pub async fn page(&self, path: &str) -> Result<(u16, String), Error> {
+        let target = format!("{}{path}", self.shared.base);
+        let uri: Uri = target.parse().map_err(|error| Error::decode(format!("`{target}` is no address"), error))?;
+        let request = self.request(uri, Bytes::new())?;
+        let response = self.shared.client.request(request).await.map_err(|error| self.failed(error))?;
+        let (head, body) = response.into_parts();
+        let bytes = body.collect().await.map_err(|error| {
+            Error::unreachable(format!("`{}` broke off in the middle of a reply: {error}", self.shared.base), error)
+        })?;
+        Ok((head.status.as_u16(), String::from_utf8_lossy(&bytes.to_bytes()).into_owned()))
+    }
+
     fn read(&self, id: &str, status: StatusCode, headers: &HeaderMap, bytes: Bytes) -> Result<Reply, Error> {
         if !status.is_success() {
             return Err(self.refused(status, headers, &bytes));
@@ -171,8 +182,10 @@ impl Http {
             };
         }
         let mut message = format!("`{}` gave no answer: {error}", self.shared.base);
-        if let Some(source) = error.source() {
-            message.push_str(&format!(": {source}"));
+        let mut cause = error.source();
+        while let Some(why) = cause {
+            message.push_str(&format!(": {why}"));
+            cause = why.source();
         }
         Error::unreachable(message, error)
     }
@@ -269,7 +282,7 @@ mod tests {
         for none in ["", "soon", "Sun, 06 Nov 1994 08:49:37 CET", "Sun, 06 Foo 1994 08:49:37 GMT", "Sun, 1 Jan 1"] {
             assert_eq!(seconds_of_date(none), None, "{none}");
         }
-        let http = Http::new("http://host", None, None).unwrap();
+        let http = Http::new("http://host", None, Trust::system()).unwrap();
         let told = |headers: &[(http::HeaderName, &'static str)]| {
             let pairs = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
             let error = http.refused(StatusCode::SERVICE_UNAVAILABLE, &pairs.collect(), b"<html>");

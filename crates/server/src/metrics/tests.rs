@@ -99,6 +99,10 @@ async fn ops_10_the_exposition_is_the_table_and_every_line_parses() {
         "weft_workers",
         "weft_store_connections",
         "weft_store_wal_bytes",
+        "weft_scanner_parked",
+        "weft_retention_backlog",
+        "weft_cancel_backlog",
+        "weft_continuations",
     ];
     assert_eq!(silent, expected);
 }
@@ -137,6 +141,55 @@ fn named(text: &str) -> BTreeSet<String> {
     let word = |byte: char| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == '_';
     let words = text.split(|letter| !word(letter));
     words.filter(|word| word.starts_with("weft_") || word.starts_with("process_")).map(str::to_string).collect()
+}
+
+/// Labels that Prometheus adds to everything it gathers.
+const ADDED: [&str; 2] = ["instance", "job"];
+
+/// The labels that stand between these, as far as they are names.
+fn between<'a>(text: &'a str, open: &str, close: char) -> Vec<&'a str> {
+    let inside = text.split(open).skip(1).filter_map(|rest| rest.split(close).next());
+    inside.flat_map(|list| list.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+}
+
+/// Every label that a query or the text beside it names is one that its metrics have.
+fn check_labels(query: &str, beside: &str) {
+    let names = named(query);
+    for name in &names {
+        let has = family_of(name).labels;
+        for condition in between(query, &format!("{name}{{"), '}') {
+            let label = condition.split(['=', '!']).next().unwrap_or_default();
+            assert!(has.contains(&label) || ADDED.contains(&label), "`{name}` has no label `{label}`: {query}");
+        }
+    }
+    let has: BTreeSet<&str> =
+        names.iter().flat_map(|name| family_of(name).labels).copied().chain(ADDED).chain(["le"]).collect();
+    let grouped = ["by (", "on (", "without ("].into_iter().flat_map(|word| between(query, word, ')'));
+    let shown = between(beside, "{{", '}').into_iter().map(|label| label.trim_start_matches("$labels."));
+    for label in grouped.chain(shown.filter(|label| *label != "$value")) {
+        assert!(has.contains(label), "no metric has the label `{label}`: {query}");
+    }
+}
+
+#[test]
+fn ops_14_the_dashboard_and_the_alerts_name_labels_that_their_metrics_have() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grafana");
+    let read = |file: &str| std::fs::read_to_string(folder.join(file)).expect("the file is there");
+    let dashboard: serde_json::Value = serde_json::from_str(&read("dashboard.json")).expect("a dashboard is JSON");
+    let panels = dashboard["panels"].as_array().expect("a dashboard has panels");
+    let targets: Vec<_> = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten().collect();
+    for target in &targets {
+        let text = |name: &str| target[name].as_str().unwrap_or_default().to_string();
+        check_labels(&text("expr"), &text("legendFormat"));
+    }
+    let alerts = read("alerts.yaml");
+    let alerts: Vec<&str> = alerts.split("- alert:").skip(1).collect();
+    for alert in &alerts {
+        let (_, query) = alert.split_once("expr:").expect("an alert has a query");
+        let (query, beside) = query.split_once("labels:").expect("an alert has labels of its own");
+        check_labels(query.split("\n        for:").next().unwrap_or_default(), beside);
+    }
+    assert!(targets.len() >= 20 && alerts.len() >= 8, "{} queries and {} alerts", targets.len(), alerts.len());
 }
 
 #[test]

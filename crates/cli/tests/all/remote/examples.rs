@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Makes what the example needs, and answers the execution it is about.
-type Prepare = fn(&Server) -> String;
+pub type Prepare = fn(&Server) -> String;
 
 fn nothing(_: &Server) -> String {
     String::new()
@@ -56,7 +56,7 @@ fn worker(server: &Server) -> String {
     String::new()
 }
 
-const EXAMPLES: &[(&str, Prepare)] = &[
+pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("submit", nothing),
     ("get", waiting),
     ("list", nothing),
@@ -93,6 +93,8 @@ const EXAMPLES: &[(&str, Prepare)] = &[
     ("audit", nothing),
     ("completion", nothing),
     ("openapi", nothing),
+    // The last: it stops the server.
+    ("nodes drain", nothing),
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod batch;
 mod codes;
-mod examples;
+pub mod examples;
 mod keys;
 mod many;
 mod names;
@@ -37,7 +37,7 @@ impl Server {
     /// One that asks for keys; commands show the first one.
     pub fn with_keys() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn"]);
+        let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--name", "web-2"]);
         serve.current_dir(folder.path());
         let running = Running::err_of(serve);
         let line = running.wait_for("where it listens", |line| line.contains(" serves http"));

@@ -42,7 +42,11 @@ fn lines_and_ids_are_for_pipes() {
     let listed: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(listed.iter().map(|item| item["id"].as_str().unwrap()).collect::<Vec<_>>(), newest_first);
     let some = server.weft(&["list", "--limit", "2"]);
-    assert!(text(&some.stderr).contains("2 of 3 executions"), "{}", text(&some.stderr));
+    assert_eq!(text(&some.stderr), "there are more; `--limit` or `--all` shows them\n");
+    assert_eq!(text(&some.stdout).lines().count(), 3, "the heading, and two");
+    for enough in [&["list", "--limit", "3"][..], &["list", "--all"], &["list", "--limit", "2", "--quiet"]] {
+        assert_eq!(text(&server.weft(enough).stderr), "", "{enough:?}");
+    }
     assert_eq!(server.out(&["list", "-q", "--all"]).lines().count(), 3);
 }
 
@@ -91,4 +95,27 @@ fn the_document_and_completions_need_no_server() {
         let script = crate::process::stdout(&crate::process::weft(&["completion", shell]));
         assert!(script.contains("force-complete") && script.contains("idempotency-key"), "{shell}");
     }
+}
+
+#[test]
+fn json_is_one_object_also_for_several_workers_and_keys() {
+    let server = Server::with_keys();
+    for instance in ["w-1", "w-2"] {
+        let worker = json!({"worker": "w", "instance": instance, "boot_id": "1", "lanes": ["mail"]});
+        server.caller().ok("POST", "/v1/workers", Some(&worker));
+        server.out(&["key", "create", "--name", instance, "--scope", "submit"]);
+    }
+    let dead = server.json(&["mark-dead", "w-1", "w-2", "--yes"]);
+    assert_eq!(dead, json!({"results": [{"id": "w-1", "ok": {"leases": 0}}, {"id": "w-2", "ok": {"leases": 0}}]}));
+    let revoked = server.json(&["key", "revoke", "w-1", "w-2", "--yes"]);
+    let told: Vec<&Value> = revoked["results"].as_array().unwrap().iter().map(|one| &one["ok"]["revoked"]).collect();
+    assert_eq!(told, [&json!(true), &json!(true)], "{revoked}");
+
+    // One that is refused keeps nobody from the others, and is told.
+    let some = server.weft(&["mark-dead", "w-3", "w-2", "--yes", "--json"]);
+    assert_eq!(some.status.code(), Some(1), "{}", text(&some.stderr));
+    let some: Value = serde_json::from_slice(&some.stdout).unwrap();
+    assert_eq!(some["results"][0]["error"]["code"], "worker_not_found", "{some}");
+    assert_eq!(some["results"][1]["id"], "w-2", "{some}");
+    assert!(server.fails(2, &["get", "3c9e01", "--watch", "--json"]).contains("`--jsonl`"));
 }

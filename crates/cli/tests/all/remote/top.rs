@@ -13,5 +13,13 @@ fn a_snapshot_is_printed_where_there_is_no_terminal() {
     let lane = shown.lines().find(|line| line.starts_with("mail ")).unwrap_or_else(|| panic!("{shown}"));
     assert_eq!(lane.split_whitespace().nth(1), Some("1"), "one waits: {lane}");
     assert!(shown.contains("421 try later"), "{shown}");
-    assert_eq!(server.json(&["top", "--once"])["lanes"][0]["lane"], "mail");
+    assert!(
+        shown.contains("partitions 1 of 1") && shown.contains("INSTANCE") && shown.contains("mailer-3@host"),
+        "{shown}"
+    );
+    let scanner = shown.lines().find(|line| line.starts_with("lease_expiry ")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(scanner.split_whitespace().any(|word| word.ends_with("ms")), "its lag is told: {scanner}");
+    let stats = server.json(&["top", "--once"]);
+    assert_eq!((&stats["lanes"][0]["lane"], &stats["partitions_claimed"]), (&"mail".into(), &1.into()));
+    assert!(stats["scanners"].as_array().unwrap().iter().any(|one| one["scanner"] == "retention_trimmer"), "{stats}");
 }
