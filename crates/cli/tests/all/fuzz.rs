@@ -51,8 +51,6 @@ fn api_57_a_fuzzer_finds_no_answer_that_the_document_does_not_have() {
         .args(["run", &format!("{}/v1/openapi.json", dev.url), "--checks", CHECKS, "--max-examples", &examples])
         .args(["--phases", "examples,coverage,fuzzing", "--suppress-health-check", "all", "--seed", "1"])
         .args(["--request-timeout", "10", "--no-color", "--warnings", "off"])
-        // It would stop the server; a test of its own drains a node.
-        .args(["--exclude-path", "/v1/nodes/{node}/drain"])
         .env("SCHEMATHESIS_HOOKS", hooks)
         .current_dir(dir.path())
         .output()

@@ -10,7 +10,7 @@ use weft_tls::testing::{Certificates, certificates};
 
 /// A server with a certificate for these names, and the file of the authority that signed it.
 fn encrypted(names: &[&str]) -> (Postgres, TempDir) {
-    let Certificates { authority, server, server_key } = certificates(names).unwrap();
+    let Certificates { authority, server, server_key, .. } = certificates(names).unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("ca.pem"), authority).unwrap();
     (Postgres::start_encrypted(&server, &server_key).unwrap(), folder)

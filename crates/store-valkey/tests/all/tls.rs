@@ -27,7 +27,7 @@ struct Server {
 impl Server {
     /// With a certificate for these names. A node of a Cluster tells clients to come through the gate.
     async fn start(names: &[&str], cluster: bool) -> Self {
-        let Certificates { authority, server, server_key } = certificates(names).unwrap();
+        let Certificates { authority, server, server_key, .. } = certificates(names).unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ca.pem"), authority).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
