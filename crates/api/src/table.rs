@@ -282,7 +282,7 @@ operations! {
     DrainWorkers "drain_workers" "workers": Post "/v1/workers/drain" (0) WorkOrOperate 200
         { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Tell workers to take no more work";
     UndrainWorkers "undrain_workers" "workers": Post "/v1/workers/undrain" (0) WorkOrOperate 200
-        { NoQuery, [r::DrainTarget], Small } => [r::DrainReply], [WORKER], "Let workers take work again";
+        { NoQuery, [r::UndrainTarget], Small } => [r::DrainReply], [WORKER], "Let workers take work again";
     MarkWorkerDead "mark_worker_dead" "workers": Post "/v1/workers/{instance}/dead" (1) Operate 200
         { NoQuery, [r::MarkDead], Small } => [r::WorkerEnd], [WORKER], "Give what a worker holds to others";
 

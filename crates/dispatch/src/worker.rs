@@ -146,26 +146,22 @@ impl Acting<'_> {
     pub async fn drain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
         let client = self.client()?;
         let repeat = Repeat::of(op::DrainWorkers::SPEC, &args, args.body.request_id.as_ref())?;
-        let deadline_ms = args.body.deadline_ms;
-        let session = args.body.session;
-        let (target, reason) = target(args.body)?;
+        let wire::DrainTarget { instance, worker, version, label, reason, deadline_ms, session, request_id: _ } =
+            args.body;
+        let target = target(instance, worker, version, label)?;
         self.check_target(&client, &target, session).await?;
         once(&client, repeat, async {
-            let told = client.drain(target, reason, deadline_ms).await.map_err(problem)?;
+            let told = client.drain(target, text(reason), deadline_ms).await.map_err(problem)?;
             Ok(Reply::DrainWorkers(instances(told)))
         })
         .await
     }
 
-    pub async fn undrain_workers(&self, args: Plain<wire::DrainTarget>) -> Result<Answer, Problem> {
+    pub async fn undrain_workers(&self, args: Plain<wire::UndrainTarget>) -> Result<Answer, Problem> {
         let client = self.client()?;
         let repeat = Repeat::of(op::UndrainWorkers::SPEC, &args, args.body.request_id.as_ref())?;
-        let session = args.body.session;
-        let given = [("reason", !args.body.reason.is_empty()), ("deadline_ms", args.body.deadline_ms.is_some())];
-        if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
-            return Err(Problem::invalid(field, "is for a drain; leave it out"));
-        }
-        let (target, _) = target(args.body)?;
+        let wire::UndrainTarget { instance, worker, version, label, session, request_id: _ } = args.body;
+        let target = target(instance, worker, version, label)?;
         self.check_target(&client, &target, session).await?;
         once(&client, repeat, async {
             let told = client.undrain(target).await.map_err(problem)?;
@@ -233,8 +229,13 @@ fn holding(held: &wire::Holding) -> Result<Holding, Problem> {
 }
 
 /// Which workers are meant, and why. Exactly one field says which.
-fn target(body: wire::DrainTarget) -> Result<(WorkerTarget, Text), Problem> {
-    let label = match body.label {
+fn target(
+    instance: Option<String>,
+    worker: Option<String>,
+    version: Option<String>,
+    label: Option<String>,
+) -> Result<WorkerTarget, Problem> {
+    let label = match label {
         Some(label) => {
             let parts = label.split_once('=').map(|(key, value)| (Text::from(key), Text::from(value)));
             Some(parts.ok_or_else(|| Problem::invalid("label", "is not of the form `key=value`"))?)
@@ -242,14 +243,14 @@ fn target(body: wire::DrainTarget) -> Result<(WorkerTarget, Text), Problem> {
         None => None,
     };
     let wishes = [
-        body.instance.map(|instance| WorkerTarget::Instance(text(instance))),
-        body.worker.map(|worker| WorkerTarget::Worker(text(worker))),
-        body.version.map(|version| WorkerTarget::Version(text(version))),
+        instance.map(|instance| WorkerTarget::Instance(text(instance))),
+        worker.map(|worker| WorkerTarget::Worker(text(worker))),
+        version.map(|version| WorkerTarget::Version(text(version))),
         label.map(|(key, value)| WorkerTarget::Label(key, value)),
     ];
     let mut wishes = wishes.into_iter().flatten();
     match (wishes.next(), wishes.next()) {
-        (Some(target), None) => Ok((target, text(body.reason))),
+        (Some(target), None) => Ok(target),
         _ => Err(Problem::invalid("instance", "or `worker`, `version` or `label` must be given, and only one of them")),
     }
 }
@@ -369,13 +370,14 @@ mod tests {
 
     #[test]
     fn sd_54_a_drain_names_its_target_in_exactly_one_way() {
-        let none = wire::DrainTarget::default();
-        let one = wire::DrainTarget { label: Some("zone=a=b".into()), ..none.clone() };
-        let two = wire::DrainTarget { worker: Some("mailer".into()), ..one.clone() };
-        let wrong = wire::DrainTarget { label: Some("zone".into()), ..none.clone() };
-        assert_eq!(target(one).unwrap().0, WorkerTarget::Label("zone".into(), "a=b".into()));
-        for refused in [none, two, wrong] {
-            assert_eq!(target(refused).unwrap_err().code, Code::InvalidArgument);
+        let label = |text: &str| Some(text.to_string());
+        assert_eq!(
+            target(None, None, None, label("zone=a=b")).unwrap(),
+            WorkerTarget::Label("zone".into(), "a=b".into())
+        );
+        let two = target(None, Some("mailer".into()), None, label("zone=a"));
+        for refused in [target(None, None, None, None), two, target(None, None, None, label("zone"))] {
+            assert_eq!(refused.unwrap_err().code, Code::InvalidArgument);
         }
     }
 }

@@ -72,7 +72,8 @@ pub fn mint(call: &mut Call, world: &World) -> Minted {
         Call::PurgeExecution(args) => header(args, world),
         Call::RotateKey(args) => header(args, world),
         Call::RevokeKey(args) => header(args, world),
-        Call::DrainWorkers(args) | Call::UndrainWorkers(args) => beside(args, |body| &mut body.request_id, world),
+        Call::DrainWorkers(args) => beside(args, |body| &mut body.request_id, world),
+        Call::UndrainWorkers(args) => beside(args, |body| &mut body.request_id, world),
         Call::MarkWorkerDead(args) => beside(args, |body| &mut body.request_id, world),
         Call::DrainNode(args) => beside(args, |body| &mut body.request_id, world),
         _ => {}

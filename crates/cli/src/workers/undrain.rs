@@ -6,6 +6,7 @@ use crate::remote::Remote;
 use anyhow::Result;
 use weft_api::op;
 use weft_api::operation::NoQuery;
+use weft_api::worker::UndrainTarget;
 
 /// Let drained workers take work again
 #[derive(clap::Args)]
@@ -17,7 +18,9 @@ pub struct Args {
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     check_label(args.target.label.as_ref())?;
-    let told = remote.call::<op::UndrainWorkers>("undrain", [], NoQuery {}, args.target.request()).await?;
+    let Target { instance, pool: worker, version, label } = args.target;
+    let body = UndrainTarget { instance, worker, version, label, ..UndrainTarget::default() };
+    let told = remote.call::<op::UndrainWorkers>("undrain", [], NoQuery {}, body).await?;
     remote.put(&told, &told.instances.join("\n"), || match told.instances.is_empty() {
         true => "no worker was told".to_owned(),
         false => told.instances.iter().map(|name| format!("{name}  active")).collect::<Vec<_>>().join("\n"),

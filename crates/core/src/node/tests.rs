@@ -41,9 +41,9 @@ fn drain(world: &mut World, who: &str, node: Uuid) -> Result<Drain, Rejection> {
 fn api_54_a_node_hears_with_its_heartbeat_who_wants_it_to_stop() {
     let mut world = World::new();
     assert_eq!((beat(&mut world, A, false), beat(&mut world, B, false)), (None, None));
-    let first = drain(&mut world.at(1_000), "ann", A).unwrap();
+    let first = drain(world.at(1_000), "ann", A).unwrap();
     assert_eq!((&*first.by, &*first.reason, first.at), ("ann", "new kernel", world.now));
-    assert_eq!(drain(&mut world.at(2_000), "bob", A), Ok(first.clone()), "who asked first is told");
+    assert_eq!(drain(world.at(2_000), "bob", A), Ok(first.clone()), "who asked first is told");
     assert_eq!(beat(&mut world, B, false), None);
     assert_eq!(beat(&mut world, A, false), Some(first.clone()));
     assert_eq!(beat(&mut world, A, false), Some(first), "until it has left");

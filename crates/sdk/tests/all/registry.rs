@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use weft_sdk::api::execution::PublicState;
-use weft_sdk::api::worker::{DrainTarget, MarkDead};
+use weft_sdk::api::worker::{DrainTarget, MarkDead, UndrainTarget};
 use weft_sdk::api::{Call, Code, Problem, Reply};
 use weft_sdk::test::Harness;
 use weft_sdk::{Failure, Json, State, Worker};
@@ -57,7 +57,8 @@ async fn sd_57_a_drain_that_is_taken_back_lets_the_worker_claim_again() {
     let late = harness.submit("long", &1).await.unwrap();
     harness.advance(secs(5)).await;
     assert_eq!(late.get().await.unwrap().public_state, PublicState::Waiting);
-    harness.client().undrain_workers(w1(None)).await.unwrap();
+    let w1 = UndrainTarget { instance: Some("w1".into()), ..UndrainTarget::default() };
+    harness.client().undrain_workers(w1).await.unwrap();
     harness.advance(secs(5)).await;
     assert!(!handle.health().draining);
     assert_eq!(late.get().await.unwrap().public_state, PublicState::Completed);

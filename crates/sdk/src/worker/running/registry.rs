@@ -115,7 +115,7 @@ impl Running {
         let registration = &mut self.registration;
         match (registration.session, &registration.beating) {
             (None, _) => {}
-            // What it will tell is older than what is asked for now.
+            // What it will tell is older than what is asked for.
             (Some(_), Some(_)) => registration.beat_again = true,
             (Some(_), None) => registration.at = Some(Instant::now()),
         }
