@@ -138,34 +138,37 @@ impl Store for Deaf {
     }
 }
 
+/// Partitions that nodes share by chance: so many that none of two nodes ever gets nothing.
+const SHARED: u16 = 64;
+
 #[tokio::test(start_paused = true)]
 async fn sr_50_a_node_that_comes_or_goes_is_known_to_the_others_at_once() {
-    let store = memory(16).shared();
+    let store = memory(SHARED).shared();
     let a = Node::start(&store, "a").await;
     let claimed = async |name: &str| {
         let nodes = registry::nodes(&store).await.unwrap();
         nodes.iter().find(|node| &*node.body.name == name).unwrap().body.claimed.len()
     };
-    assert_eq!(claimed("a").await, 16);
+    assert_eq!(claimed("a").await, usize::from(SHARED));
     let b = Node::start(&store, "b").await;
     pass(50).await;
     let shared = (claimed("a").await, claimed("b").await);
-    assert!(shared.0 + shared.1 == 16 && shared.1 > 0, "long before the next heartbeat: {shared:?}");
+    assert!(shared.0 + shared.1 == usize::from(SHARED) && shared.1 > 0, "long before the next heartbeat: {shared:?}");
     b.engine.shutdown().await;
     pass(50).await;
-    assert_eq!(claimed("a").await, 16);
+    assert_eq!(claimed("a").await, usize::from(SHARED));
     a.engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn sr_50_nodes_share_the_partitions_and_take_over_those_of_a_dead_one() {
-    let store = memory(16).shared();
+    let store = memory(SHARED).shared();
     let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
     tokio::time::sleep(Duration::from_millis(7_000)).await;
     let shares = |nodes: &[weft_core::record::Node]| -> Vec<usize> {
         let mut all: Vec<u16> = nodes.iter().flat_map(|node| node.body.claimed.clone()).collect();
         all.sort_unstable();
-        assert_eq!(all, (0..16).collect::<Vec<u16>>(), "each partition has one node: {nodes:?}");
+        assert_eq!(all, (0..SHARED).collect::<Vec<u16>>(), "each partition has one node: {nodes:?}");
         nodes.iter().map(|node| node.body.claimed.len()).collect()
     };
     let nodes = registry::nodes(&store).await.unwrap();
@@ -182,7 +185,7 @@ async fn sr_50_nodes_share_the_partitions_and_take_over_those_of_a_dead_one() {
     assert_eq!(reply.executions.len(), delayed.len(), "they are ready although their node is gone");
     let nodes = registry::nodes(&store).await.unwrap();
     let live: Vec<_> = nodes.into_iter().filter(|node| node.is_live(b.engine.now())).collect();
-    assert_eq!(shares(&live), [16], "the other has taken over all of them");
+    assert_eq!(shares(&live), [usize::from(SHARED)], "the other has taken over all of them");
 }
 
 #[tokio::test(start_paused = true)]
