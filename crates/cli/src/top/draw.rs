@@ -45,9 +45,9 @@ pub fn draw(frame: &mut Frame, app: &App) {
     .areas(body);
     draw_rates(frame, app, &window, rates);
     frame.render_widget(Paragraph::new(named("timers", figures::timers(stats))), timers);
-    draw_lanes(frame, app, first);
-    draw_slowest(frame, app, second);
-    draw_errors(frame, app, third, stats.at);
+    draw_lanes(frame, app, apart(first));
+    draw_slowest(frame, app, apart(second));
+    draw_errors(frame, app, apart(third), stats.at);
     draw_workers(frame, app, fourth, stats.at);
 }
 
@@ -162,6 +162,11 @@ fn sparks(app: &App, of: fn(&Sample) -> f64, width: u16) -> Vec<u64> {
     let known = app.samples.len().min(width);
     let values = app.samples.iter().skip(app.samples.len() - known).map(|sample| (of(sample) * 1e3).round() as u64);
     std::iter::repeat_n(0, width - known).chain(values).collect()
+}
+
+/// The table without the line that keeps it from the next one, however little room there is.
+fn apart(area: Rect) -> Rect {
+    Rect { height: area.height.saturating_sub(1), ..area }
 }
 
 fn table<'a>(heading: Vec<&'a str>, rows: Vec<Row<'a>>, widths: Vec<Constraint>) -> Table<'a> {
