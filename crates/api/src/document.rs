@@ -28,6 +28,8 @@ pub fn document(version: &str) -> Value {
     schema_of::<crate::work::RenewItem>(&mut schemas);
     schema_of::<crate::execution::CancelItem>(&mut schemas);
     schema_of::<crate::execution::Order>(&mut schemas);
+    schema_of::<crate::flow::Edge>(&mut schemas);
+    schema_of::<crate::flow::Group>(&mut schemas);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -51,6 +53,7 @@ pub fn document(version: &str) -> Value {
 
 const TAGS: &[(&str, &str)] = &[
     ("executions", "Submit work, read it, steer it"),
+    ("flows", "Graphs of executions"),
     ("work", "Claim work and end it"),
     ("workers", "The registry of workers"),
     ("bulk", "One verb for many executions"),

@@ -72,6 +72,9 @@ const fn advice(code: Code) -> &'static str {
         Code::ExecutionNotFound => {
             "It never existed, was purged, or belongs to another namespace: these cannot be told apart on purpose."
         }
+        Code::FlowNotFound => {
+            "It never existed, was purged, or belongs to another namespace; a flow that is still being written is not there yet."
+        }
         Code::WorkerNotFound => "No instance of that name has registered, or it was forgotten after its time.",
         Code::KeyNotFound => "It never existed or was revoked; `weft key list` shows those that are good.",
         Code::NotFound => "`fields.what` says what was looked for.",
@@ -96,6 +99,17 @@ const fn advice(code: Code) -> &'static str {
             "A key stands for one call with one body. `fields.existing` is what it stands for."
         }
         Code::ReplayLimit => "Submit a new execution instead, or raise `policy.max_replays` of later ones.",
+        Code::FlowClosed => {
+            "`fields.state` says why: it is ending or done, or its growth is `fixed`. Submit another flow, or replay a member."
+        }
+        Code::FlowTerminal => "`fields.outcome` says how it ended. A replay of a member opens it again.",
+        Code::FlowNotTerminal => "Wait for its end (`wait_ms`), or cancel it first.",
+        Code::GroupDecided => "Add the edge to a group of its own: what a decided group waited for cannot change.",
+        Code::DownstreamBegun => "An edge to a member that has been claimed would come too late.",
+        Code::StillImpossible => {
+            "`fields.edges` are those that are not met. Replay their upstreams, which opens it again; an operator may say \
+             `ignore_dependencies`."
+        }
         Code::NameTaken => "Choose another name, or change what has it.",
         Code::RevisionMismatch => "Read it again, look at what changed, and send the new revision in `If-Match`.",
         Code::PayloadTooLarge => {
@@ -103,6 +117,18 @@ const fn advice(code: Code) -> &'static str {
         }
         Code::UriTooLong => "A URL has at most 16 KiB.",
         Code::UnsupportedMediaType => "Send `Content-Type: application/json`, or use the raw form of the call.",
+        Code::EmptyFlow => "Give it members, or say `seal: false` and add them later.",
+        Code::UnknownNode => "`fields.path` is the place in the request. An edge names members by their keys.",
+        Code::DuplicateNode => "A key names one member for the whole life of its flow.",
+        Code::SelfEdge => "Nothing can wait for itself.",
+        Code::DuplicateEdge => "One edge per upstream, downstream and group.",
+        Code::DuplicateInput => "Give each input a name of its own, or end the name in `[]` to collect a list.",
+        Code::EmptyGroup => "A group that is declared on a member needs at least one edge.",
+        Code::GroupConflict => "Give the policy of a group once, or the same each time.",
+        Code::QuorumUnreachable => "Lower `k`, or add edges to the group.",
+        Code::ThresholdUnreachable => "Lower `successes`, or add members.",
+        Code::Cycle => "`fields.problems[0].keys` are the members around it, in order; take one of their edges away.",
+        Code::GraphTooLarge => "Add edges from members that were added earlier to later ones, which needs no search.",
         Code::LimitExceeded => "`fields.max` says how many there may be.",
         Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",

@@ -52,6 +52,19 @@ pub struct Submit {
     /// W3C trace context, handed to the worker; the `traceparent` header unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// Of a child of a member of a flow: `none` keeps it out of that flow
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<OwnFlow>,
+    /// Of a child that joins the flow of its parent: whether a bad end counts against the flow; true unless given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical: Option<bool>,
+}
+
+/// The flow of a child that does not join that of its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnFlow {
+    None,
 }
 
 /// How it is retried, how long it may run and how long it is kept. What is not given comes from the server's defaults.
@@ -267,6 +280,9 @@ pub struct Execution {
     pub failure: Option<Failure>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// The flow it is a member of, and as what
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<crate::flow::Membership>,
     pub children: u32,
     /// Recorded steps
     pub steps: u32,
@@ -325,7 +341,7 @@ pub struct Hold {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// Of children: how many have not ended
+    /// Of children and of dependencies: how many have not ended
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<u32>,
 }

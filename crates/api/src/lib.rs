@@ -9,6 +9,7 @@ pub mod time;
 
 pub mod bulk;
 pub mod execution;
+pub mod flow;
 pub mod key;
 pub mod node;
 pub mod page;

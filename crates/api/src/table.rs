@@ -3,6 +3,7 @@
 
 use crate::bulk as b;
 use crate::execution as x;
+use crate::flow as f;
 use crate::key as k;
 use crate::node as n;
 use crate::operation::{
@@ -36,6 +37,26 @@ const ENDED: &[Code] = &[Code::ExecutionTerminal];
 const WORKER: &[Code] = &[Code::WorkerNotFound, Code::WorkerDead, Code::InstanceSuperseded];
 const BULK: &[Code] = &[Code::InvalidId, Code::NotFound, Code::IdempotencyMismatch];
 const KEY: &[Code] = &[Code::KeyNotFound, Code::NameTaken, Code::IdempotencyMismatch];
+const FLOW: &[Code] = &[Code::InvalidId, Code::FlowNotFound];
+const FLOW_CHANGE: &[Code] = &[Code::InvalidId, Code::FlowNotFound, Code::IdempotencyMismatch, Code::RevisionMismatch];
+const OWN_FLOW: &[Code] = &[Code::FlowNotFound, Code::FlowClosed, Code::CancelRequested, Code::RevisionMismatch];
+const GRAPH: &[Code] = &[
+    Code::DeadlineInPast,
+    Code::EmptyFlow,
+    Code::UnknownNode,
+    Code::DuplicateNode,
+    Code::SelfEdge,
+    Code::DuplicateEdge,
+    Code::DuplicateInput,
+    Code::EmptyGroup,
+    Code::GroupConflict,
+    Code::QuorumUnreachable,
+    Code::ThresholdUnreachable,
+    Code::Cycle,
+    Code::GraphTooLarge,
+    Code::LimitExceeded,
+];
+const GROWTH: &[Code] = &[Code::FlowClosed, Code::ExecutionTerminal, Code::GroupDecided, Code::DownstreamBegun];
 
 /// A schema for what an operation takes or gives; none where that is not JSON.
 macro_rules! body_schema {
@@ -214,7 +235,7 @@ operations! {
         { NoQuery, [x::Cancel], Small } => [x::Cancelled], [ID, CHANGE, ENDED], "Cancel an execution";
     ReplayExecution "replay_execution" "executions": Post "/v1/executions/{execution}/replay" (1) SubmitOrOperate 200
         { NoQuery, [x::Replay], Small } => [x::Replayed],
-        [ID, CHANGE, &[Code::ExecutionNotTerminal, Code::ReplayLimit, Code::DeadlineInPast]], "Run an ended execution again";
+        [ID, CHANGE, &[Code::ExecutionNotTerminal, Code::ReplayLimit, Code::DeadlineInPast, Code::FlowClosed, Code::StillImpossible]], "Run an ended execution again";
     RescheduleExecution "reschedule_execution" "executions": Post "/v1/executions/{execution}/reschedule" (1) Submit 200
         { NoQuery, [x::Reschedule], Small } => [x::Rescheduled], [ID, CHANGE, &[Code::NotDelayed]], "Move the start of a delayed execution";
     SetPriority "set_priority" "executions": Put "/v1/executions/{execution}/priority" (1) SubmitOrOperate 200
@@ -234,6 +255,42 @@ operations! {
         { NoQuery, [x::ForceFail], Small } => [x::Forced], [ID, CHANGE, ENDED], "End it as failed";
     PurgeExecution "purge_execution" "executions": Delete "/v1/executions/{execution}" (1) Operate 202
         { x::PurgeQuery, [NoBody], Small } => [x::Purging], [ID, CHANGE, &[Code::ExecutionNotTerminal]], "Remove an ended execution";
+
+    SubmitFlow "submit_flow" "flows": Post "/v1/flows" (0) Submit 201
+        { NoQuery, [f::SubmitFlow], Batch } => [f::FlowSubmitted], [GRAPH, &[Code::IdempotencyMismatch]], "Submit a flow";
+    ListFlows "list_flows" "flows": Get "/v1/flows" (0) Read 200
+        { f::FlowsQuery, [NoBody], Small } => [f::Flows], [LIST], "List flows";
+    GetFlow "get_flow" "flows": Get "/v1/flows/{flow}" (1) Read 200
+        { f::FlowQuery, [NoBody], Small } => [f::Flow], [FLOW], "Get a flow, and wait for it if asked";
+    ListMembers "list_members" "flows": Get "/v1/flows/{flow}/members" (1) Read 200
+        { f::MembersQuery, [NoBody], Small } => [f::Members], [FLOW, LIST], "Its members, in the order they were added";
+    ListEdges "list_edges" "flows": Get "/v1/flows/{flow}/edges" (1) Read 200
+        { f::EdgesQuery, [NoBody], Small } => [Page<f::Edge>], [FLOW, LIST, &[Code::UnknownNode]], "Its edges, upstream by upstream";
+    ListGroups "list_groups" "flows": Get "/v1/flows/{flow}/groups" (1) Read 200
+        { f::GroupsQuery, [NoBody], Small } => [Page<f::Group>], [FLOW, LIST], "Its groups of edges, member by member";
+    GetGroup "get_group" "flows": Get "/v1/flows/{flow}/groups/{member}/{name}" (3) Read 200
+        { NoQuery, [NoBody], Small } => [f::GroupDetail], [FLOW, &[Code::NotFound, Code::UnknownNode]], "A group of edges, and what it waits for";
+    GetGraph "get_graph" "flows": Get "/v1/flows/{flow}/graph" (1) Read 200
+        { PageQuery, [NoBody], Small } => [f::Graph], [FLOW, LIST], "Its nodes and then its edges, to draw it";
+    ExplainFlow "explain_flow" "flows": Get "/v1/flows/{flow}/explain" (1) Read 200
+        { NoQuery, [NoBody], Small } => [f::FlowExplanation], [FLOW], "Why it is not done";
+    AddMembers "add_members" "flows": Post "/v1/flows/{flow}/members" (1) Submit 200
+        { NoQuery, [f::AddMembers], Batch } => [f::Grown], [FLOW_CHANGE, GRAPH, GROWTH], "Add members and edges";
+    AddEdges "add_edges" "flows": Post "/v1/flows/{flow}/edges" (1) Submit 200
+        { NoQuery, [f::AddEdges], Batch } => [f::Grown], [FLOW_CHANGE, GRAPH, GROWTH], "Add edges";
+    SealFlow "seal_flow" "flows": Post "/v1/flows/{flow}/seal" (1) Submit 200
+        { NoQuery, [f::Seal], Batch } => [f::Sealed],
+        [FLOW_CHANGE, &[Code::FlowClosed, Code::EmptyFlow, Code::UnknownNode, Code::QuorumUnreachable]], "Say that edges are known, and that it may finish";
+    FinishFlow "finish_flow" "flows": Post "/v1/flows/{flow}/finish" (1) Submit 200
+        { NoQuery, [f::Finish], Small } => [f::Finished], [FLOW_CHANGE, &[Code::FlowTerminal]], "Declare its outcome";
+    CancelFlow "cancel_flow" "flows": Post "/v1/flows/{flow}/cancel" (1) Submit 200
+        { NoQuery, [f::CancelFlow], Small } => [f::FlowCancelled], [FLOW_CHANGE, &[Code::FlowTerminal]], "Cancel a flow, and wait for its members if asked";
+    ChangeFlow "change_flow" "flows": Patch "/v1/flows/{flow}" (1) Submit 200
+        { NoQuery, [f::ChangeFlow], Small } => [f::FlowChanged], [FLOW_CHANGE, &[Code::FlowClosed]], "Change its tags, or stop its growth";
+    ReplayFlow "replay_flow" "flows": Post "/v1/flows/{flow}/replay" (1) SubmitOrOperate 200
+        { NoQuery, [f::ReplayFlow], Small } => [f::FlowReplayed], [FLOW_CHANGE, &[Code::FlowClosed]], "Replay every member that counts against it";
+    PurgeFlow "purge_flow" "flows": Delete "/v1/flows/{flow}" (1) Operate 202
+        { x::PurgeQuery, [NoBody], Small } => [x::Purging], [FLOW_CHANGE, &[Code::FlowNotTerminal]], "Remove a flow that is done, with all its members";
 
     Claim "claim" "work": Post "/v1/work/claim" (0) Work 200
         { NoQuery, [w::Claim], Small } => [w::Claimed],
@@ -266,6 +323,17 @@ operations! {
         [FENCED, &[Code::NotAChild]], "Read how children of work that is held have ended";
     SpawnChildren "spawn_children" "work": Post "/v1/work/children" (0) Work 200
         { NoQuery, [w::SpawnChildren], Batch } => [Results<x::Submitted>], [], "Submit children of work that is held";
+    AddOwnMembers "add_own_members" "work": Post "/v1/work/members" (0) Work 200
+        { NoQuery, [f::AddOwnMembers], Batch } => [f::Grown], [FENCED, OWN_FLOW, GRAPH, GROWTH], "Add members and edges to the flow of work that is held";
+    AddOwnEdges "add_own_edges" "work": Post "/v1/work/edges" (0) Work 200
+        { NoQuery, [f::AddOwnEdges], Batch } => [f::Grown], [FENCED, OWN_FLOW, GRAPH, GROWTH], "Add edges to the flow of work that is held";
+    SealOwnMembers "seal_own_members" "work": Post "/v1/work/seal" (0) Work 200
+        { NoQuery, [f::SealOwnMembers], Batch } => [f::Sealed],
+        [FENCED, OWN_FLOW, &[Code::UnknownNode, Code::QuorumUnreachable]], "Say that edges are known, in the flow of work that is held";
+    FinishOwnFlow "finish_own_flow" "work": Post "/v1/work/finish-flow" (0) Work 200
+        { NoQuery, [f::FinishOwnFlow], Small } => [f::Finished], [FENCED, OWN_FLOW, &[Code::FlowTerminal]], "Declare the outcome of the flow of work that is held";
+    ReadInputs "read_inputs" "work": Post "/v1/work/inputs/read" (0) Work 200
+        { NoQuery, [f::ReadInputs], Small } => [f::Inputs], [FENCED], "Read inputs of work that is held";
 
     RegisterWorker "register_worker" "workers": Post "/v1/workers" (0) Work 200
         { NoQuery, [r::Register], Small } => [r::Registered], [WORKER], "Register a worker process";

@@ -1,5 +1,9 @@
 //! What workers ask: claim, renew, settle, and the verbs of work they hold.
 
+mod task;
+
+pub use task::*;
+
 use crate::execution::{Outcome, Submit};
 use crate::payload::Payload;
 use crate::time::Moment;
@@ -91,75 +95,6 @@ pub struct Claimed {
     /// How long the call had waited when the leases began; they are counted from so long after it was sent
     #[serde(default)]
     pub waited_ms: u64,
-}
-
-/// Everything needed to start. No second call is needed.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Task {
-    pub execution: String,
-    pub namespace: String,
-    pub lane: String,
-    pub kind: String,
-    pub priority: u32,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tags: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub input: Option<Payload>,
-    pub lease: TaskLease,
-    pub attempt: TaskAttempt,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_left_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline_at: Option<u64>,
-    pub retries_left: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checkpoint: Option<crate::execution::Checkpoint>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub children: Option<ChildrenOutcome>,
-    #[serde(default, skip_serializing_if = "Steps::is_empty")]
-    pub steps: Steps,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct TaskLease {
-    pub id: String,
-    /// Goes before the epoch where the two are a fencing token for something outside: after a store has lost commits the
-    /// same epoch may be given again, but never the same pair
-    #[serde(default)]
-    pub generation: u64,
-    pub epoch: u64,
-    /// Count it from the moment the request was sent
-    pub expires_in_ms: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct TaskAttempt {
-    pub index: u32,
-    pub kind: String,
-    /// The attempt goes on after a pause
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub resumed: bool,
-    /// Why the one before failed
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub previous: Option<crate::execution::Failure>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChildrenOutcome {
-    pub verdict: String,
-    pub children: Vec<ChildOutcome>,
-}
-
-/// A child that has not ended, or was purged, has no outcome.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct ChildOutcome {
-    pub execution: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outcome: Option<Outcome>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub result: Option<Payload>,
 }
 
 /// Recorded steps, in the order they were recorded.

@@ -73,6 +73,11 @@ fn goals_of(report: &Report) -> Vec<Goal> {
             add("backlog, large / small", report.backlog.map(|backlog| backlog.ratio), 0.8, true);
             add("memory with the large backlog, MB", report.rss_mb, 400.0, false);
         }
+        "flow-chain" => {
+            add("chains / lifecycle", report.chains.map(|chains| chains.ratio_to_lifecycle), 0.5, true);
+            add("step to step p50 / floor commit", report.ratio_to_floor, 1.5, false);
+        }
+        "quorum-cancel" => add("1,000 losers, p99 / floor commit", report.ratio_to_floor, 10.0, false),
         "idle" => {
             add("idle store calls per second", report.idle.map(|idle| idle.store_calls_per_s), 2.0, false);
             add("idle CPU, percent", report.idle.and_then(|idle| idle.cpu_percent), 0.5, false);

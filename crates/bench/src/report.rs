@@ -40,6 +40,12 @@ pub struct Report {
     pub several: Option<Several>,
     #[serde(flatten)]
     pub http: Option<Http>,
+    #[serde(flatten)]
+    pub chains: Option<Chains>,
+    #[serde(flatten)]
+    pub fan: Option<Fan>,
+    #[serde(flatten)]
+    pub cancels: Option<Cancels>,
     /// `ok`; a run whose checks fail ends with an error and has no report.
     pub checks: &'static str,
 }
@@ -85,9 +91,37 @@ pub struct Http {
     pub ratio_to_engine: f64,
 }
 
+/// What `flow-chain` adds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Chains {
+    pub flows_per_s: f64,
+    /// As many executions that have nothing to do with each other, in turn with the chains.
+    pub lifecycle_per_s: f64,
+    /// Executions of chains over those.
+    pub ratio_to_lifecycle: f64,
+}
+
+/// What `fan-out` adds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Fan {
+    pub total_ms: f64,
+    /// Until the whole graph was acknowledged.
+    pub created_ms: f64,
+    /// From the last completion in the middle to the start of the join.
+    pub join_ms: f64,
+}
+
+/// What `quorum-cancel` adds: medians by the number of siblings.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Cancels {
+    pub ten_p50_ms: f64,
+    pub hundred_p50_ms: f64,
+    pub thousand_p50_ms: f64,
+}
+
 impl Report {
     /// The names of all fields, in their order.
-    pub const FIELDS: [&'static str; 39] = [
+    pub const FIELDS: [&'static str; 48] = [
         "scenario",
         "store",
         "durability",
@@ -126,6 +160,15 @@ impl Report {
         "ratio_to_in_process",
         "engine_per_s",
         "ratio_to_engine",
+        "flows_per_s",
+        "lifecycle_per_s",
+        "ratio_to_lifecycle",
+        "total_ms",
+        "created_ms",
+        "join_ms",
+        "ten_p50_ms",
+        "hundred_p50_ms",
+        "thousand_p50_ms",
         "checks",
     ];
 
@@ -159,6 +202,9 @@ impl Report {
             idle: None,
             several: None,
             http: None,
+            chains: None,
+            fan: None,
+            cancels: None,
             checks: "ok",
         }
     }

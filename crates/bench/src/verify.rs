@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use weft_core::record::execution::{Outcome, PublicState};
+use weft_core::record::flow::PublicFlowState;
 use weft_core::reply::Claimed;
+use weft_engine::flow::FlowFilter;
 use weft_engine::{Client, Counts, ListFilter};
 
 /// Reads at a time while outcomes are compared.
@@ -62,6 +64,26 @@ pub async fn counts(client: &Client, expected: &[(PublicState, u64)]) -> Result<
         let found = of_state(&counts, state);
         ensure!(found == wanted, "check failed: {found} executions are {}, expected are {wanted}", state.name());
     }
+    Ok(())
+}
+
+/// Compares the number of flows in a state, which all of them must be in.
+pub async fn flows(client: &Client, state: PublicFlowState, expected: u64) -> Result<()> {
+    let (mut found, mut cursor) = (0, None);
+    loop {
+        let filter = FlowFilter { cursor, limit: Some(1_000), ..FlowFilter::default() };
+        let page = client.flows(filter).await.context("flows could not be listed")?;
+        for (flow, _) in &page.flows {
+            let seen = flow.public_state();
+            ensure!(seen == state, "check failed: `{}` is {}, not {}", flow.id, seen.name(), state.name());
+            found += 1;
+        }
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    ensure!(found == expected, "check failed: {found} flows are there, expected are {expected}");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use crate::remote::{Options, With};
 use crate::terminal::Colour;
-use crate::{End, audit, execution, key, top, workers};
+use crate::{End, audit, execution, flow, key, top, workers};
 use anyhow::Result;
 use execution::{
     cancel, count, explain, force_complete, force_fail, get, history, hold, list, priority, purge, release, replay,
@@ -35,6 +35,8 @@ pub enum Command {
     Drain(With<workers::drain::Args>),
     Undrain(With<workers::undrain::Args>),
     MarkDead(With<workers::mark_dead::Args>),
+    #[command(subcommand, before_help = "example: weft flow list")]
+    Flow(flow::Command),
     #[command(subcommand, before_help = "example: weft key list")]
     Key(key::Command),
     Audit(audit::Audit),
@@ -67,6 +69,7 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
         Command::Drain(with) => with.run(before, colour, workers::drain::run),
         Command::Undrain(with) => with.run(before, colour, workers::undrain::run),
         Command::MarkDead(with) => with.run(before, colour, workers::mark_dead::run),
+        Command::Flow(command) => flow::run(command, before, colour),
         Command::Key(command) => key::run(command, before, colour),
         Command::Audit(audit) => audit::run(audit, before, colour),
     }

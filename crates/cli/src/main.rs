@@ -13,6 +13,7 @@ mod doctor;
 mod execution;
 mod export;
 mod fault;
+mod flow;
 mod import;
 mod key;
 mod log;
@@ -60,7 +61,7 @@ struct Weft {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 1 refused · 2 misused · 3 unreachable or timed out · 4 not allowed\n            \
-                          5 the execution ended without success · 130 interrupted";
+                          5 the execution or flow ended without success · 130 interrupted";
 
 #[derive(Subcommand)]
 enum Command {
@@ -90,7 +91,7 @@ pub enum End {
     Done,
     /// It ran, and its answer is no: a violation was found.
     Refused,
-    /// An execution that was waited for ended without success.
+    /// An execution or flow that was waited for ended without success.
     Unsuccessful,
     Interrupted,
 }

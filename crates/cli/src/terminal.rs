@@ -104,6 +104,18 @@ pub fn width() -> Option<usize> {
     io::stdout().is_terminal().then_some(columns.0.into())
 }
 
+/// How many rows stdout has, if it is a terminal.
+pub fn height() -> Option<usize> {
+    let (_, rows) = terminal_size::terminal_size_of(io::stdout())?;
+    io::stdout().is_terminal().then_some(rows.0.into())
+}
+
+/// Rows of a terminal that a view takes, with lines that are longer than it is wide.
+pub fn rows(view: &str, width: Option<usize>) -> usize {
+    let width = width.unwrap_or(usize::MAX).max(1);
+    view.lines().map(|line| letters(line).div_ceil(width).max(1)).sum()
+}
+
 /// Tells an error: what happened, and what to do.
 pub fn say_error(error: &anyhow::Error, colour: Colour) {
     let (word, message, hint) = Fault::told(error);
@@ -375,5 +387,11 @@ mod tests {
         let read = |ms| readable_time(Duration::from_millis(ms));
         assert_eq!([read(7), read(1_250), read(252_000)], ["7 ms", "1.2 s", "4m 12s"]);
         assert_eq!([999, 1_500, 2_000_000].map(readable_bytes), ["999 B", "1.5 kB", "2.0 MB"]);
+    }
+
+    #[test]
+    fn a_long_line_takes_as_many_rows_as_it_needs() {
+        assert_eq!(rows("12345\n\n\x1b[31m1234\x1b[0m", Some(4)), 4);
+        assert_eq!(rows("12345", None), 1);
     }
 }

@@ -46,7 +46,7 @@ const fn interval(key: &'static str) -> Key<Option<Duration>> {
 }
 
 /// The intervals of the scanners, by their names.
-pub const SCANNER_INTERVALS: [(&str, Key<Duration>); 9] = [
+pub const SCANNER_INTERVALS: [(&str, Key<Duration>); 12] = [
     ("attempt_timeout", SCANNERS_ATTEMPT_TIMEOUT_INTERVAL),
     ("execution_deadline", SCANNERS_EXECUTION_DEADLINE_INTERVAL),
     ("lease_expiry", SCANNERS_LEASE_EXPIRY_INTERVAL),
@@ -55,6 +55,9 @@ pub const SCANNER_INTERVALS: [(&str, Key<Duration>); 9] = [
     ("retention_trimmer", SCANNERS_RETENTION_TRIMMER_INTERVAL),
     ("dependency_reconciler", SCANNERS_DEPENDENCY_RECONCILER_INTERVAL),
     ("cancel_reconciler", SCANNERS_CANCEL_RECONCILER_INTERVAL),
+    ("edge_cancel_dispatcher", SCANNERS_EDGE_CANCEL_DISPATCHER_INTERVAL),
+    ("edge_cancel_reconciler", SCANNERS_EDGE_CANCEL_RECONCILER_INTERVAL),
+    ("flow_projector", SCANNERS_FLOW_PROJECTOR_INTERVAL),
     ("worker_reaper", SCANNERS_WORKER_REAPER_INTERVAL),
 ];
 
@@ -252,6 +255,15 @@ table! {
         SCANNERS_CANCEL_RECONCILER_INTERVAL: Duration = interval("scanners.cancel_reconciler.interval")
             .default("15s")
             .help("How long `cancel_reconciler` lets an item wait that it could not handle");
+        SCANNERS_EDGE_CANCEL_DISPATCHER_INTERVAL: Duration = interval("scanners.edge_cancel_dispatcher.interval")
+            .default("1s")
+            .help("How long `edge_cancel_dispatcher` lets an item wait that it could not handle");
+        SCANNERS_EDGE_CANCEL_RECONCILER_INTERVAL: Duration = interval("scanners.edge_cancel_reconciler.interval")
+            .default("10s")
+            .help("How old an item of `edge_cancel_dispatcher` is when `edge_cancel_reconciler` looks at it");
+        SCANNERS_FLOW_PROJECTOR_INTERVAL: Duration = interval("scanners.flow_projector.interval")
+            .default("15s")
+            .help("How long `flow_projector` lets an item wait that it could not handle");
         SCANNERS_WORKER_REAPER_INTERVAL: Duration = interval("scanners.worker_reaper.interval")
             .default("15s")
             .help("How long `worker_reaper` lets an item wait that it could not handle");
@@ -273,6 +285,12 @@ table! {
             .help("How long the answer to a request id is kept");
     }
 
+    "Flows" {
+        FLOW_SEAL_BY: Duration = duration("flow.seal_by", MINUTE, ms(limits::SEAL_BY_CEILING_MS))
+            .default("24h")
+            .help("How long a flow may stay unsealed if its submission does not say");
+    }
+
     "Limits" {
         LIMITS_INPUT: usize = size("limits.input", KIB, limits::INPUT_CEILING as u64)
             .default("1MiB")
@@ -286,6 +304,18 @@ table! {
         LIMITS_STEP: usize = size("limits.step", KIB, 4 * MIB)
             .default("256KiB")
             .help("Result of one step");
+        LIMITS_FLOW_MEMBERS: u32 = count("limits.flow_members", 1, limits::FLOW_MEMBERS_CEILING as u64)
+            .default("100000")
+            .help("Members of one flow");
+        LIMITS_FLOW_EDGES: usize = count("limits.flow_edges", 1, limits::FLOW_EDGES_CEILING)
+            .default("1000000")
+            .help("Edges of one flow");
+        LIMITS_EDGES_PER_MEMBER: u32 = count("limits.edges_per_member", 1, limits::EDGES_PER_MEMBER_CEILING as u64)
+            .default("10000")
+            .help("Edges that lead to a member of a flow, and edges that leave it");
+        LIMITS_INPUTS: usize = size("limits.inputs", KIB, limits::INPUTS_INLINE_CEILING as u64)
+            .default("1MiB")
+            .help("Results of upstreams that come with a claim; what is beyond is read when asked for");
     }
 
     "Logs" {

@@ -7,6 +7,8 @@ use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
 use crate::error::Rejection;
 use crate::execution::*;
+use crate::flow;
+use crate::flow::follow::{self, Follow};
 use crate::id::PartitionId;
 use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
 use crate::limits::Limits;
@@ -70,6 +72,8 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         Command::KeepAnswer(_) => scopes.need(work.with(operate), "work"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
+        // To run what its dependencies forbid is an operator's decision.
+        Command::Replay(cmd) if cmd.ignore_dependencies => scopes.need(operate, "operate"),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
         Command::Revoke(_)
         | Command::Hold(_)
@@ -83,6 +87,12 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::StartBulk(_)
         | Command::StopBulk(_)
         | Command::DrainNode(_) => scopes.need(operate, "operate"),
+        Command::SubmitFlow(_) | Command::ChangeFlow(_) => scopes.need(submit, "submit"),
+        Command::CancelFlow(_) => scopes.need(submit.with(operate), "submit"),
+        Command::GrowFlow(cmd) => of_member_or(scopes, cmd.within.is_some()),
+        Command::SealFlow(cmd) => of_member_or(scopes, cmd.within.is_some()),
+        Command::FinishFlow(cmd) => of_member_or(scopes, cmd.within.is_some()),
+        Command::PurgeFlow(_) => scopes.need(operate, "operate"),
         Command::CreateKey(_) | Command::ChangeKey(_) | Command::RotateKey(_) | Command::RevokeKey(_) => {
             scopes.need(Scopes::ADMIN, "admin")
         }
@@ -96,8 +106,16 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         | Command::AdvanceBulk(_)
         | Command::ReportBulk(_)
         | Command::TouchKey(_)
+        | Command::VerifyFlow(_)
+        | Command::AuditFlow(_)
+        | Command::ReconcileGroup(_)
         | Command::NoteRefusal(_) => scopes.need(Scopes::ENGINE, "engine"),
     }
+}
+
+/// Verbs by which a running member grows its own flow, and clients any.
+fn of_member_or(scopes: Scopes, fenced: bool) -> Result<(), Rejection> {
+    if fenced { scopes.need(Scopes::WORK, "work") } else { scopes.need(Scopes::SUBMIT, "submit") }
 }
 
 /// Verbs that a worker calls with its fence and others without one.
@@ -146,7 +164,18 @@ pub(crate) fn validate(command: &Command, limits: &Limits, now: Time) -> Result<
         Command::ChangeKey(cmd) => change_key::validate(cmd, now),
         Command::RotateKey(cmd) => rotate_key::validate(cmd),
         Command::DrainNode(cmd) => drain_node::validate(cmd),
-        Command::Expire(_)
+        Command::GrowFlow(cmd) => flow::grow::validate(cmd, limits, now),
+        Command::SealFlow(cmd) => flow::seal::validate(cmd),
+        Command::CancelFlow(cmd) => flow::cancel_flow::validate(cmd),
+        Command::FinishFlow(cmd) => flow::finish_flow::validate(cmd),
+        Command::ChangeFlow(cmd) => flow::change_flow::validate(cmd),
+        Command::PurgeFlow(cmd) => flow::purge_flow::validate(cmd),
+        // A plan has passed all checks.
+        Command::SubmitFlow(_)
+        | Command::VerifyFlow(_)
+        | Command::AuditFlow(_)
+        | Command::ReconcileGroup(_)
+        | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
@@ -181,7 +210,20 @@ pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     Ok(reply)
 }
 
+/// The rule, and behind it all that the ends of members entail.
 fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
+    let mut follow = Follow::new(&call.command);
+    let mut reply = rule(tx, call, &mut follow)?;
+    follow::follow(tx, follow)?;
+    match (&mut reply, &call.command) {
+        (Reply::FlowCancelled(told), Command::CancelFlow(cmd)) => flow::cancel_flow::tell(tx, cmd.flow, told)?,
+        (Reply::FlowSubmitted(told), _) if !told.purged => told.state = tx.flow_of(told.id)?.public_state(),
+        _ => {}
+    }
+    Ok(reply)
+}
+
+fn rule(tx: &mut Tx<'_>, call: &Call, follow: &mut Follow) -> Result<Reply, Stop> {
     let who = &call.principal;
     match &call.command {
         Command::Submit(cmd) => submit::submit(tx, who, cmd),
@@ -204,8 +246,8 @@ fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::ForceComplete(cmd) => force_complete::force_complete(tx, who, cmd),
         Command::ForceFail(cmd) => force_fail::force_fail(tx, who, cmd),
         Command::Purge(cmd) => purge::purge(tx, who, cmd),
-        Command::Replay(cmd) => replay::replay(tx, who, cmd),
-        Command::Expire(cmd) => expire::expire(tx, who, cmd),
+        Command::Replay(cmd) => replay::replay(tx, who, cmd, follow),
+        Command::Expire(cmd) => expire::expire(tx, who, cmd, follow),
         Command::RecordTrouble(cmd) => trouble::record_trouble(tx, who, cmd),
         Command::DropEntry(cmd) => trouble::drop_entry(tx, cmd),
         Command::Heartbeat(cmd) => heartbeat::heartbeat(tx, cmd),
@@ -232,6 +274,16 @@ fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
         Command::NoteRefusal(cmd) => audit::note_refusal(tx, cmd),
         Command::KeepAnswer(cmd) => answer::keep(tx, call, cmd),
         Command::DrainNode(cmd) => drain_node::drain_node(tx, who, cmd),
+        Command::SubmitFlow(cmd) => flow::submit_flow::submit_flow(tx, who, cmd),
+        Command::GrowFlow(cmd) => flow::grow::grow(tx, who, cmd, follow),
+        Command::SealFlow(cmd) => flow::seal::seal(tx, who, cmd, follow),
+        Command::CancelFlow(cmd) => flow::cancel_flow::cancel_flow(tx, who, cmd, follow),
+        Command::FinishFlow(cmd) => flow::finish_flow::finish_flow(tx, who, cmd),
+        Command::ChangeFlow(cmd) => flow::change_flow::change_flow(tx, who, cmd),
+        Command::PurgeFlow(cmd) => flow::purge_flow::purge_flow(tx, who, cmd),
+        Command::VerifyFlow(cmd) => flow::verify::verify(tx, who, cmd, follow),
+        Command::AuditFlow(cmd) => flow::audit_flow::audit(tx, cmd),
+        Command::ReconcileGroup(cmd) => flow::siblings::reconcile(tx, cmd.id).map(Reply::Reconciled),
     }
 }
 
@@ -241,6 +293,10 @@ fn expect_revision(tx: &mut Tx<'_>, call: &Call) -> Result<(), Stop> {
     let key = match record(&call.command) {
         Some(key @ Key::Execution(id)) => {
             visible(tx, &call.principal, id, PartMask::NONE)?;
+            key
+        }
+        Some(key @ Key::Flow(id)) => {
+            flow::visible(tx, &call.principal, id)?;
             key
         }
         Some(key @ Key::ApiKey(..)) => match tx.get(key, PartMask::NONE)? {
@@ -267,6 +323,10 @@ fn place(command: &Command) -> Option<PartitionId> {
         Command::DrainNode(cmd) => cmd.partition,
         Command::SubmitAll(cmd) => cmd.items.first()?.id?.partition(),
         Command::Renew(cmd) if !cmd.steps.is_empty() => return None,
+        // What is written in several commits is found again by its key.
+        Command::SubmitFlow(cmd) if cmd.plan.pieces() > 1 => return None,
+        Command::SubmitFlow(cmd) => cmd.id?.partition(),
+        Command::VerifyFlow(_) | Command::AuditFlow(_) | Command::ReconcileGroup(_) => return None,
         Command::Claim(_)
         | Command::RecordSteps(_)
         | Command::Expire(_)
@@ -315,6 +375,16 @@ fn record(command: &Command) -> Option<Key> {
         Command::RotateKey(cmd) => return Some(key_of(cmd.id)),
         Command::RevokeKey(cmd) => return Some(key_of(cmd.id)),
         Command::TouchKey(cmd) => return Some(key_of(cmd.id)),
+        Command::GrowFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::SealFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::CancelFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::FinishFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::ChangeFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::PurgeFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::VerifyFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::AuditFlow(cmd) => return Some(Key::Flow(cmd.flow)),
+        Command::ReconcileGroup(cmd) => cmd.id,
+        Command::SubmitFlow(cmd) => return cmd.id.map(Key::Flow),
         Command::SubmitAll(_)
         | Command::DropEntry(_)
         | Command::Heartbeat(_)
@@ -394,6 +464,10 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
 /// The number by which a submission was placed; other commands are where their record is.
 fn home(call: &Call, request_id: &[u8]) -> Option<u64> {
     let items = match &call.command {
+        Command::SubmitFlow(cmd) => {
+            let key = cmd.plan.idempotency_key().map_or(request_id, |key| key);
+            return Some(digest::place(&call.principal.namespace, key));
+        }
         Command::Submit(cmd) => std::slice::from_ref(&**cmd),
         Command::SubmitAll(cmd) => &cmd.items,
         _ => return None,

@@ -36,6 +36,7 @@ pub fn is_audited(call: &Call) -> bool {
         | Command::StartBulk(_)
         | Command::StopBulk(_)
         | Command::DrainNode(_)
+        | Command::PurgeFlow(_)
         | Command::CreateKey(_)
         | Command::ChangeKey(_)
         | Command::RotateKey(_)
@@ -43,7 +44,7 @@ pub fn is_audited(call: &Call) -> bool {
         // Owners of the work may do these as well; a worker does them with its fence.
         Command::Cancel(cmd) => cmd.fence.is_none() && as_operator(),
         Command::SetTags(cmd) => cmd.fence.is_none() && as_operator(),
-        Command::ChangePriority(_) | Command::Replay(_) => as_operator(),
+        Command::ChangePriority(_) | Command::Replay(_) | Command::CancelFlow(_) => as_operator(),
         // A worker may drain itself.
         Command::DrainWorker(_) => call.principal.scopes.any(Scopes::OPERATE),
         Command::Submit(_)
@@ -57,6 +58,14 @@ pub fn is_audited(call: &Call) -> bool {
         | Command::Delay(_)
         | Command::WaitChildren(_)
         | Command::Reschedule(_)
+        | Command::SubmitFlow(_)
+        | Command::GrowFlow(_)
+        | Command::SealFlow(_)
+        | Command::FinishFlow(_)
+        | Command::ChangeFlow(_)
+        | Command::VerifyFlow(_)
+        | Command::AuditFlow(_)
+        | Command::ReconcileGroup(_)
         | Command::Expire(_)
         | Command::RecordTrouble(_)
         | Command::DropEntry(_)

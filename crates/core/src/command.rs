@@ -1,7 +1,10 @@
 //! Every input, in one enum. Time comes with the transaction; fresh ids and entropy are in the command.
 
+mod flow;
+mod verb;
 mod worker;
 
+pub use flow::*;
 pub use worker::*;
 
 use crate::change::DueEntry;
@@ -210,62 +213,19 @@ pub enum Command {
     KeepAnswer(KeepAnswer),
     /// An operator wants a node to stop.
     DrainNode(DrainNode),
-}
-
-impl Command {
-    /// The word for this verb, as in dedup keys, metrics and histories.
-    pub const fn verb(&self) -> &'static str {
-        match self {
-            Command::Submit(_) => "submit",
-            Command::SubmitAll(_) => "submit_all",
-            Command::Claim(_) => "claim",
-            Command::Renew(_) => "renew",
-            Command::Progress(_) => "progress",
-            Command::RecordSteps(_) => "record_steps",
-            Command::Complete(_) => "complete",
-            Command::Fail(_) => "fail",
-            Command::Delay(_) => "delay",
-            Command::WaitChildren(_) => "wait_children",
-            Command::Cancel(_) => "cancel",
-            Command::Reschedule(_) => "reschedule",
-            Command::ChangePriority(_) => "change_priority",
-            Command::SetTags(_) => "set_tags",
-            Command::Revoke(_) => "revoke",
-            Command::Hold(_) => "hold",
-            Command::Release(_) => "release",
-            Command::ForceComplete(_) => "force_complete",
-            Command::ForceFail(_) => "force_fail",
-            Command::Purge(_) => "purge",
-            Command::Replay(_) => "replay",
-            Command::Expire(_) => "expire",
-            Command::RecordTrouble(_) => "record_trouble",
-            Command::DropEntry(_) => "drop_entry",
-            Command::Heartbeat(_) => "heartbeat",
-            Command::RetryParked(_) => "retry_parked",
-            Command::DiscardParked(_) => "discard_parked",
-            Command::RegisterWorker(_) => "register_worker",
-            Command::BeatWorker(_) => "beat_worker",
-            Command::DeregisterWorker(_) => "deregister_worker",
-            Command::DrainWorker(_) => "drain_worker",
-            Command::UndrainWorker(_) => "undrain_worker",
-            Command::MarkWorkerDead(_) => "mark_worker_dead",
-            Command::SettleWorker(_) => "settle_worker",
-            Command::EndLease(_) => "end_lease",
-            Command::StartBulk(_) => "start_bulk",
-            Command::StopBulk(_) => "stop_bulk",
-            Command::ShareBulk(_) => "share_bulk",
-            Command::AdvanceBulk(_) => "advance_bulk",
-            Command::ReportBulk(_) => "report_bulk",
-            Command::CreateKey(_) => "create_key",
-            Command::ChangeKey(_) => "change_key",
-            Command::RotateKey(_) => "rotate_key",
-            Command::RevokeKey(_) => "revoke_key",
-            Command::TouchKey(_) => "touch_key",
-            Command::NoteRefusal(_) => "note_refusal",
-            Command::KeepAnswer(_) => "keep_answer",
-            Command::DrainNode(_) => "drain_node",
-        }
-    }
+    SubmitFlow(SubmitFlow),
+    GrowFlow(Box<GrowFlow>),
+    SealFlow(SealFlow),
+    CancelFlow(CancelFlow),
+    FinishFlow(FinishFlow),
+    ChangeFlow(Box<ChangeFlow>),
+    PurgeFlow(PurgeFlow),
+    /// The engine's own: the counters of a flow beside a recount.
+    VerifyFlow(VerifyFlow),
+    /// The engine's own: edges that should be resolved and are not.
+    AuditFlow(AuditFlow),
+    /// The engine's own: the safety net behind the cancelling of siblings.
+    ReconcileGroup(ReconcileGroup),
 }
 
 /// A start or a deadline as the caller gave it: an absolute time or a duration, never both.
@@ -294,8 +254,21 @@ pub struct Submit {
     pub idempotency_key: Option<Bytes>,
     /// The running execution that spawns this one, with its fence.
     pub parent: Option<(ExecutionId, Fence)>,
+    /// A child of a member stays outside its flow.
+    pub outside: bool,
+    /// A bad end of a child that joins a flow does not count against it.
+    pub uncritical: bool,
     #[serde(skip)]
     pub trace: Option<Text>,
+}
+
+/// What a replay does to the edges that leave a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub enum Downstream {
+    /// They go back to pending where their downstreams have not begun.
+    #[default]
+    Reopen,
+    Keep,
 }
 
 /// Several submissions, all of them or none. They are placed in one partition.
@@ -525,6 +498,10 @@ pub struct Replay {
     pub delay_ms: Option<u64>,
     pub priority: Option<u32>,
     pub steps: Steps,
+    /// What becomes of what its end had decided in its flow.
+    pub downstream: Downstream,
+    /// A skipped member runs although its groups are impossible.
+    pub ignore_dependencies: bool,
 }
 
 /// What a replay does with the recorded steps.

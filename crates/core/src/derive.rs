@@ -134,6 +134,9 @@ pub fn dimensions(execution: &Execution, now: Time) -> Dimensions {
         State::Blocked { holds, next, .. } => {
             let (eligibility, blocking_reason) = match holds.get(HoldKey::Operator) {
                 Some(_) => (Eligibility::BlockedByOperator, BlockingReason::PausedByOperator),
+                None if holds.get(HoldKey::Dependencies).is_some() => {
+                    (Eligibility::BlockedByDependencies, BlockingReason::WaitingForDependencies)
+                }
                 None => (Eligibility::BlockedByDependencies, BlockingReason::WaitingForChildren),
             };
             Dimensions { eligibility, blocking_reason, attempt_state: pending(next), ..runnable }

@@ -23,6 +23,11 @@ pub fn idempotency(namespace: &str, parent: Option<ExecutionId>, key: &[u8]) -> 
     }
 }
 
+/// The name of the binding of a flow's idempotency key.
+pub fn flow_key(namespace: &str, key: &[u8]) -> [u8; 32] {
+    digest(&[b"key of flow", namespace.as_bytes(), key])
+}
+
 /// The name of a kept reply.
 pub fn request(namespace: &str, principal: &str, verb: &str, request_id: &[u8]) -> [u8; 32] {
     digest(&[b"request", namespace.as_bytes(), principal.as_bytes(), verb.as_bytes(), request_id])

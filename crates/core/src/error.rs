@@ -1,7 +1,10 @@
 //! Rejections: answers that say no. A rejection changes nothing and is not a failure of the engine.
 
+use crate::flow::problem::Problem;
 use crate::id::{CommitId, ExecutionId, PartitionId};
 use crate::record::execution::{EndCause, Outcome, PublicState, Reason};
+use crate::record::flow::FlowOutcome;
+use crate::record::member::GroupState;
 use crate::text::Text;
 use crate::time::Time;
 use std::fmt;
@@ -121,6 +124,39 @@ pub enum Rejection {
         session: u64,
     },
     InvalidCursor,
+    FlowNotFound,
+    /// The flow has no such group.
+    GroupNotFound,
+    /// It takes no members, edges or replays: `why` is its state, or `fixed`.
+    FlowClosed {
+        why: &'static str,
+    },
+    FlowTerminal {
+        outcome: FlowOutcome,
+        cause: &'static str,
+    },
+    FlowNotTerminal {
+        state: &'static str,
+    },
+    GroupDecided {
+        verdict: GroupState,
+    },
+    DownstreamBegun,
+    /// The member would be skipped again: edges that are not met, by the keys of their ends.
+    StillImpossible {
+        edges: Vec<(Text, Text)>,
+    },
+    FlowRevisionMismatch {
+        current: u64,
+    },
+    /// A graph that is not right; the problems of the first check that found any.
+    BadGraph {
+        problems: Vec<Problem>,
+    },
+    /// Whether there is a cycle could not be found out within the bounds of one commit.
+    GraphTooLarge {
+        visited: u32,
+    },
     Busy {
         retry_after_ms: u64,
     },
@@ -196,6 +232,17 @@ impl Rejection {
             Self::WorkerDead { .. } => "worker_dead",
             Self::InstanceSuperseded { .. } => "instance_superseded",
             Self::InvalidCursor => "invalid_cursor",
+            Self::FlowNotFound => "flow_not_found",
+            Self::GroupNotFound => "not_found",
+            Self::FlowClosed { .. } => "flow_closed",
+            Self::FlowTerminal { .. } => "flow_terminal",
+            Self::FlowNotTerminal { .. } => "flow_not_terminal",
+            Self::GroupDecided { .. } => "group_decided",
+            Self::DownstreamBegun => "downstream_begun",
+            Self::StillImpossible { .. } => "still_impossible",
+            Self::FlowRevisionMismatch { .. } => "revision_mismatch",
+            Self::BadGraph { problems } => problems.first().map_or("invalid_argument", |problem| problem.code()),
+            Self::GraphTooLarge { .. } => "graph_too_large",
             Self::Busy { .. } => "busy",
             Self::Unavailable { .. } => "unavailable",
             Self::Internal { .. } => "internal",
@@ -212,6 +259,8 @@ impl Rejection {
             | Self::FenceRequired
             | Self::Forbidden { .. }
             | Self::InvalidCursor
+            | Self::BadGraph { .. }
+            | Self::GraphTooLarge { .. }
             | Self::NotAChild { .. } => Class::Fix,
             Self::LeaseExpired { .. }
             | Self::LeaseRevoked { .. }
@@ -239,6 +288,15 @@ impl Rejection {
             | Self::ReplayLimit { .. }
             | Self::LimitExceeded { .. }
             | Self::RevisionMismatch { .. }
+            | Self::FlowNotFound
+            | Self::GroupNotFound
+            | Self::FlowClosed { .. }
+            | Self::FlowTerminal { .. }
+            | Self::FlowNotTerminal { .. }
+            | Self::GroupDecided { .. }
+            | Self::DownstreamBegun
+            | Self::StillImpossible { .. }
+            | Self::FlowRevisionMismatch { .. }
             | Self::Internal { .. } => Class::Conflict,
             Self::AtItem { rejection, .. } => rejection.class(),
             Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
@@ -323,6 +381,32 @@ impl fmt::Display for Rejection {
                 write!(f, "another process has taken this instance name, with session {session}; exit")
             }
             Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
+            Self::FlowNotFound => write!(f, "there is no such flow in this namespace"),
+            Self::GroupNotFound => write!(f, "the member has no group of this name"),
+            Self::FlowClosed { why } => write!(f, "the flow is {why}: it takes no members, edges or replays any more"),
+            Self::FlowTerminal { outcome, cause } => write!(f, "the flow has ended: {} ({cause})", outcome.name()),
+            Self::FlowNotTerminal { state } => write!(f, "the flow has not ended: it is {state}"),
+            Self::GroupDecided { verdict } => {
+                write!(f, "the group is {} already; add the edge to a group of its own", verdict.name())
+            }
+            Self::DownstreamBegun => write!(f, "the downstream has begun; an edge to it would come too late"),
+            Self::StillImpossible { edges } => {
+                let edges: Vec<String> = edges.iter().map(|(from, to)| format!("`{from}` -> `{to}`")).collect();
+                write!(f, "it would be skipped again because of {}; replay the upstreams first", edges.join(", "))
+            }
+            Self::FlowRevisionMismatch { current } => {
+                write!(f, "the flow has changed and is at revision {current}; look at it and decide again")
+            }
+            Self::BadGraph { problems } => {
+                for (at, problem) in problems.iter().enumerate() {
+                    write!(f, "{}{problem}", if at == 0 { "" } else { "; " })?;
+                }
+                Ok(())
+            }
+            Self::GraphTooLarge { visited } => {
+                write!(f, "looked at {visited} members without finding out whether the edges close a cycle; ")?;
+                write!(f, "add edges from earlier members to later ones")
+            }
             Self::Busy { retry_after_ms } => {
                 write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")
             }

@@ -1,8 +1,9 @@
 //! Every fact that is told to the outside. The events of a commit are one feed entry, written with the state change.
 
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, FlowId};
 use crate::record::attempt::AttemptKind;
 use crate::record::execution::{EndCause, Outcome, PublicState, Reason, Why};
+use crate::record::flow::FlowOutcome;
 use crate::schema::Timer;
 use crate::text::Text;
 use crate::time::Time;
@@ -152,6 +153,68 @@ pub enum Fact {
         worker: Text,
         instance: Text,
     },
+    FlowCreated {
+        flow: FlowId,
+        members: u32,
+        edges: u64,
+        revision: u64,
+    },
+    FlowChanged {
+        flow: FlowId,
+        members: u32,
+        edges: u64,
+        revision: u64,
+    },
+    FlowSealed {
+        flow: FlowId,
+        members: u32,
+        edges: u64,
+        revision: u64,
+    },
+    FlowPurged {
+        flow: FlowId,
+        members: u32,
+    },
+    FlowCancelRequested {
+        flow: FlowId,
+        policy: Text,
+        reason: Text,
+        members: u32,
+    },
+    FlowEnding {
+        flow: FlowId,
+        outcome: FlowOutcome,
+        cause: Text,
+    },
+    FlowFinished {
+        flow: FlowId,
+        outcome: FlowOutcome,
+        /// By public state, in the order of `PublicState::ALL`.
+        counts: [u32; 12],
+        duration_ms: u64,
+    },
+    FlowReopened {
+        flow: FlowId,
+        member: ExecutionId,
+    },
+    FlowRepaired {
+        flow: FlowId,
+        fields: Vec<Text>,
+        was: Vec<u64>,
+        is: Vec<u64>,
+    },
+    /// A group of the execution that the event is about.
+    GroupSatisfied {
+        flow: FlowId,
+        group: Text,
+        policy: Text,
+        waived: bool,
+    },
+    GroupImpossible {
+        flow: FlowId,
+        group: Text,
+        policy: Text,
+    },
 }
 
 impl Fact {
@@ -183,6 +246,17 @@ impl Fact {
             Fact::WorkerDrained { .. } => "worker.drained",
             Fact::WorkerLost { .. } => "worker.lost",
             Fact::WorkerLeft { .. } => "worker.left",
+            Fact::FlowCreated { .. } => "flow.created",
+            Fact::FlowChanged { .. } => "flow.changed",
+            Fact::FlowSealed { .. } => "flow.sealed",
+            Fact::FlowPurged { .. } => "flow.purged",
+            Fact::FlowCancelRequested { .. } => "flow.cancel_requested",
+            Fact::FlowEnding { .. } => "flow.ending",
+            Fact::FlowFinished { .. } => "flow.finished",
+            Fact::FlowReopened { .. } => "flow.reopened",
+            Fact::FlowRepaired { .. } => "flow.repaired",
+            Fact::GroupSatisfied { .. } => "group.satisfied",
+            Fact::GroupImpossible { .. } => "group.impossible",
         }
     }
 }

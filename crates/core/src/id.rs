@@ -87,6 +87,10 @@ typed_id!(
     ExecutionId, "x"
 );
 typed_id!(
+    /// One graph of executions. Everything that belongs to it is in its partition.
+    FlowId, "f"
+);
+typed_id!(
     /// One bulk job; its partition is where the job itself is.
     BulkId, "j"
 );

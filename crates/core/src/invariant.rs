@@ -2,11 +2,14 @@
 //! these is refused.
 
 use crate::execution::children;
+use crate::flow::group;
 use crate::limits::{STEPS_BYTES_MAX, STEPS_MAX};
-use crate::record::ApiKey;
 use crate::record::api_key::Reach;
-use crate::record::execution::{Execution, Hold, HoldKey, Next, State};
+use crate::record::execution::{Execution, Hold, HoldKey, Next, PublicState, State};
+use crate::record::flow;
+use crate::record::member::GroupState;
 use crate::record::worker::{self, Worker};
+use crate::record::{ApiKey, Flow, Member};
 use crate::time::Time;
 use std::fmt;
 
@@ -71,7 +74,69 @@ pub fn check(execution: &Execution, now: Time) -> Result<(), Broken> {
     hold("E13", "retries within the policy", hot.retries_used <= policy.retry.max_retries)?;
     hold("E13", "reclaims within the policy", hot.reclaims <= policy.max_reclaims)?;
     hold("E13", "replays within the policy", hot.replays <= policy.max_replays)?;
+    if let Some(member) = execution.member() {
+        check_member(execution, member)?;
+    }
     hold("E4", "no more attempts than leases", u64::from(hot.attempts) <= hot.epoch)
+}
+
+/// What a member of a flow shows about its groups and the hold they place.
+fn check_member(execution: &Execution, member: &Member) -> Result<(), Broken> {
+    let hold = |id, what, holds: bool| if holds { Ok(()) } else { Err(Broken { id, what }) };
+    for group in &member.groups {
+        hold("FL-34", "no more ends than edges", group.met + group.unmet <= group.n)?;
+        hold(
+            "FL-37",
+            "what is decided was decided at a time",
+            (group.state == GroupState::Pending) == group.decided_at.is_none(),
+        )?;
+        hold(
+            "FL-228",
+            "only a decided group owes cancels",
+            group.owed.is_none() || group.state != GroupState::Pending,
+        )?;
+    }
+    hold(
+        "FL-22",
+        "as many edges as its groups have",
+        member.groups.iter().map(|group| group.n).sum::<u32>() == member.ins,
+    )?;
+    let held = group::hold(execution);
+    if let Some((unresolved, sealed)) = held {
+        hold("FL-224", "unresolved are its pending edges", unresolved == member.pending())?;
+        let open = member.groups.iter().any(|group| group.state != GroupState::Satisfied);
+        hold("FL-224", "a sealed member waits only for groups that are not satisfied", !sealed || open)?;
+        hold(
+            "FL-225",
+            "what is decided is sealed",
+            sealed || member.groups.iter().all(|group| group.state == GroupState::Pending),
+        )?;
+        let stuck = member.groups.iter().any(|group| group.state == GroupState::Impossible);
+        hold("FL-227", "nobody waits for a group that is impossible", !(sealed && stuck))?;
+    }
+    let live = !execution.is_done() && !execution.has_begun() && !matches!(execution.hot.state, State::Active { .. });
+    let satisfied = member.groups.iter().all(|group| group.state == GroupState::Satisfied);
+    hold("FL-223", "what has not begun waits until its groups are satisfied", !live || held.is_some() || satisfied)
+}
+
+/// The same for a flow.
+pub fn check_flow(flow: &Flow) -> Result<(), Broken> {
+    let hold = |id, what, holds: bool| if holds { Ok(()) } else { Err(Broken { id, what }) };
+    let summary = &flow.summary;
+    let sum: u64 = summary.by_state.iter().map(|count| u64::from(*count)).sum();
+    hold("FL-170", "the states add up to all members", sum == u64::from(summary.total_members))?;
+    hold(
+        "FL-170",
+        "neutral ones are among the cancelled",
+        summary.members_neutral <= summary.of(PublicState::Cancelled),
+    )?;
+    hold("FL-170", "purged ones have ended", summary.members_purged <= summary.ended())?;
+    hold("FL-170", "pending edges are among all", summary.edges_pending <= summary.edges_total)?;
+    let done = matches!(flow.hot.state, flow::State::Done { .. });
+    hold("FL-171", "the public state is terminal exactly when it is done", done == flow.public_state().is_terminal())?;
+    hold("FL-231", "nothing of what is done lives", !done || summary.live() == 0)?;
+    hold("FL-229", "only a flow that ends owes cancels", summary.cancel_owed == 0 || flow.ending().is_some())?;
+    hold("FL-143", "no more are owed than live", summary.cancel_owed <= summary.live())
 }
 
 /// The same for the record of a worker process.

@@ -17,6 +17,7 @@ pub mod error;
 pub mod event;
 pub mod execution;
 pub mod filter;
+pub mod flow;
 pub mod id;
 pub mod invariant;
 pub mod key;
@@ -39,5 +40,5 @@ extern crate self as weft_core;
 mod kit;
 
 pub use error::Rejection;
-pub use id::{BulkId, CommitId, ExecutionId, KeyId, LeaseId, PartitionId};
+pub use id::{BulkId, CommitId, ExecutionId, FlowId, KeyId, LeaseId, PartitionId};
 pub use time::Time;

@@ -91,6 +91,44 @@ pub const BULK_BYTES_PER_COMMIT: usize = 2 << 20;
 pub const BULK_KEEP_MS: u64 = DAY_MS;
 /// States that a filter may name.
 pub const FILTER_STATES_MAX: usize = 16;
+/// Flows. What one call may add, and what one commit may do of what is left.
+pub const FLOW_MEMBERS_MAX: u32 = 100_000;
+pub const FLOW_MEMBERS_CEILING: u32 = 1_000_000;
+pub const FLOW_EDGES_MAX: u64 = 1_000_000;
+pub const FLOW_EDGES_CEILING: u64 = 10_000_000;
+/// In each direction.
+pub const EDGES_PER_MEMBER_MAX: u32 = 10_000;
+pub const EDGES_PER_MEMBER_CEILING: u32 = 100_000;
+pub const FLOW_SUBMIT_MEMBERS_MAX: usize = 10_000;
+pub const FLOW_SUBMIT_EDGES_MAX: usize = 50_000;
+pub const GROUPS_PER_MEMBER_MAX: usize = 16;
+pub const NODE_KEY_MAX: usize = 128;
+pub const INPUT_NAME_MAX: usize = 64;
+pub const GROUP_NAME_MAX: usize = 64;
+pub const FLOW_RECORDS_PER_COMMIT: usize = 3_000;
+pub const SIBLINGS_PER_COMMIT: usize = 256;
+/// Out-edges of a sibling that are looked at before it is kept as needed.
+pub const NEED_LOOKS_MAX: u32 = 1_000;
+pub const CYCLE_VISITS_MAX: u32 = 10_000;
+pub const VERIFY_PAGE: usize = 500;
+/// How long after a change the counters of a flow are compared with a recount.
+pub const VERIFY_AFTER_MS: u64 = 15_000;
+pub const AUDIT_FIRST_MS: u64 = 600_000;
+pub const AUDIT_MAX_MS: u64 = DAY_MS;
+/// When members that could not be cancelled are looked at again.
+pub const CANCEL_AGAIN_MS: u64 = 15_000;
+pub const INPUTS_INLINE_MAX: usize = 1 << 20;
+pub const INPUTS_INLINE_CEILING: usize = 16 << 20;
+pub const SEAL_BY_MS: u64 = DAY_MS;
+pub const SEAL_BY_CEILING_MS: u64 = 30 * DAY_MS;
+/// How long a graph that is written in several commits may stay half written.
+pub const BUILD_MS: u64 = 300_000;
+/// Problems of a graph that one answer lists.
+pub const PROBLEMS_MAX: usize = 20;
+/// What a resolved edge may write: itself and its downstream; a skipped one a continuation as well.
+const RECORDS_PER_EDGE_MAX: usize = 3;
+const _: () = assert!(FANOUT_PER_COMMIT * RECORDS_PER_EDGE_MAX + 500 <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(FLOW_RECORDS_PER_COMMIT + 500 <= RECORDS_PER_COMMIT_MAX);
 pub const ACTIONS_MAX: usize = 256;
 pub const LEASE_EPISODES_MAX: usize = 64;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
@@ -171,6 +209,11 @@ pub struct Limits {
     pub request_ttl_ms: u64,
     /// How long entries of the audit log are kept.
     pub audit_kept_ms: u64,
+    pub flow_members_max: u32,
+    pub flow_edges_max: u64,
+    pub edges_per_member_max: u32,
+    pub inputs_inline_max: usize,
+    pub seal_by_ms: u64,
 }
 
 impl Default for Limits {
@@ -182,6 +225,11 @@ impl Default for Limits {
             step_max: STEP_MAX,
             request_ttl_ms: REQUEST_TTL_MS,
             audit_kept_ms: AUDIT_KEPT_MS,
+            flow_members_max: FLOW_MEMBERS_MAX,
+            flow_edges_max: FLOW_EDGES_MAX,
+            edges_per_member_max: EDGES_PER_MEMBER_MAX,
+            inputs_inline_max: INPUTS_INLINE_MAX,
+            seal_by_ms: SEAL_BY_MS,
         }
     }
 }

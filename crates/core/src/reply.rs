@@ -1,9 +1,10 @@
 //! Every success. A reply is sent only after the commit that makes it true, and can be kept for a repeat.
 
 use crate::command::Payload;
-use crate::id::{BulkId, ExecutionId, LeaseId};
+use crate::id::{BulkId, ExecutionId, FlowId, LeaseId};
 use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
+use crate::record::flow::{FlowOutcome, Growth, PublicFlowState, Remaining};
 use crate::record::register::Drain;
 use crate::record::{ApiKey, Step};
 use crate::text::Text;
@@ -86,6 +87,33 @@ pub enum Reply {
     Node {
         drain: Option<Drain>,
     },
+    /// The flow is there, whole.
+    FlowSubmitted(Box<FlowSubmitted>),
+    /// Pieces of the flow are there; it goes on with this one.
+    FlowBuilding {
+        flow: FlowId,
+        next: u32,
+    },
+    FlowGrown(Box<FlowGrown>),
+    FlowSealed {
+        /// There was nothing to seal.
+        already: bool,
+        /// More members are being sealed.
+        continued: bool,
+    },
+    FlowCancelled(FlowCancelled),
+    FlowFinished {
+        outcome: FlowOutcome,
+        done: bool,
+    },
+    FlowChanged {
+        tags: Arc<BTreeMap<Text, Text>>,
+        growth: Growth,
+    },
+    FlowPurging,
+    Verified(Verified),
+    /// How a group that owes cancels was found.
+    Reconciled(Reconciled),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,6 +159,12 @@ pub struct Claimed {
     pub steps: Vec<StepValue>,
     /// There are more, to be read when needed.
     pub steps_more: bool,
+    /// The flow it is a member of, and its key there.
+    pub flow: Option<(FlowId, Text)>,
+    /// What its upstreams left, by the names of their edges.
+    pub inputs: Vec<Input>,
+    /// Names of edges whose upstreams had not ended at the first claim.
+    pub inputs_missing: Vec<Text>,
 }
 
 /// A recorded step.
@@ -223,4 +257,93 @@ pub enum Expired {
     Stale,
     /// Bounded work went on; there is more of it.
     More,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowSubmitted {
+    pub id: FlowId,
+    /// In the order given; empty for a duplicate, whose members can be listed.
+    pub members: Vec<(Text, ExecutionId)>,
+    pub revision: u64,
+    pub state: PublicFlowState,
+    pub duplicate: bool,
+    pub purged: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowGrown {
+    /// In the order given: key, id, and whether it was there before.
+    pub members: Vec<(Text, ExecutionId, bool)>,
+    /// Edges that were there before.
+    pub edges_existed: u32,
+    pub revision: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCancelled {
+    pub already: bool,
+    pub state: PublicFlowState,
+    pub outcome: FlowOutcome,
+    pub remaining: Remaining,
+    pub reason: Text,
+    pub cancelled: u32,
+    pub owed: u32,
+    pub active: u32,
+}
+
+/// What became of a comparison of counters with a recount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verified {
+    Equal,
+    /// They differ for the first time; they are counted again.
+    Doubtful,
+    Repaired,
+    /// It has changed since: no verdict.
+    Moved,
+    Stale,
+}
+
+/// What the reconciler did about a group that owes cancels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reconciled {
+    LeftAlone,
+    StaleRemoved,
+    DrainCompleted,
+}
+
+impl Reconciled {
+    pub const ALL: [Reconciled; 3] = [Reconciled::LeftAlone, Reconciled::StaleRemoved, Reconciled::DrainCompleted];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reconciled::LeftAlone => "left_alone",
+            Reconciled::StaleRemoved => "stale_removed",
+            Reconciled::DrainCompleted => "drain_completed",
+        }
+    }
+}
+
+/// The end of an upstream, under the name of its edge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    pub name: Text,
+    pub upstream: Text,
+    pub id: ExecutionId,
+    pub outcome: Outcome,
+    pub value: InputValue,
+    /// Category and message, if it failed.
+    pub failure: Option<(Text, Text)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InputValue {
+    /// It has no result.
+    None,
+    Inline(Payload),
+    /// Too large to come with the claim: read it.
+    Handle {
+        bytes: Option<u64>,
+    },
+    /// Its record is gone.
+    Purged,
 }

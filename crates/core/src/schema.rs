@@ -21,11 +21,14 @@ pub enum Kind {
     Audit = 10,
     Register = 11,
     Worker = 12,
+    Flow = 13,
+    Edge = 14,
+    Tombstone = 15,
 }
 
 impl Kind {
     /// In the order of their numbers, which leave no gap: stores find what belongs to a kind by its number.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 15] = [
         Kind::Execution,
         Kind::Attempt,
         Kind::Dedup,
@@ -38,6 +41,9 @@ impl Kind {
         Kind::Audit,
         Kind::Register,
         Kind::Worker,
+        Kind::Flow,
+        Kind::Edge,
+        Kind::Tombstone,
     ];
 
     pub fn from_u8(number: u8) -> Option<Kind> {
@@ -58,6 +64,9 @@ impl Kind {
             Kind::ApiKey => &API_KEYS,
             Kind::Audit => &AUDIT,
             Kind::Register => &REGISTERS,
+            Kind::Flow => &FLOWS,
+            Kind::Edge => &EDGES,
+            Kind::Tombstone => &TOMBSTONES,
         }
     }
 }
@@ -110,7 +119,7 @@ pub struct Facet {
 }
 
 /// An ordered way to find records: the named facets, then the record's key. If `when` names a facet, only records in
-/// which that facet is not null are in the index.
+/// which that facet is not null are in the index, and in these no other facet of the index is null either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Index {
     pub id: IndexId,
@@ -144,10 +153,18 @@ pub enum IndexId {
     KeysByName,
     /// The audit log: time of the act.
     AuditByTime,
+    /// Members of a flow in the order they were added.
+    Members,
+    /// Members of a flow that have not ended.
+    LiveMembers,
+    /// Flows of a namespace by time of creation.
+    Flows,
+    /// What is left of the members of a flow that were purged before it.
+    Tombstones,
 }
 
 impl IndexId {
-    pub const ALL: [IndexId; 11] = [
+    pub const ALL: [IndexId; 15] = [
         IndexId::Ready,
         IndexId::ByCreated,
         IndexId::ByState,
@@ -159,6 +176,10 @@ impl IndexId {
         IndexId::Workers,
         IndexId::KeysByName,
         IndexId::AuditByTime,
+        IndexId::Members,
+        IndexId::LiveMembers,
+        IndexId::Flows,
+        IndexId::Tombstones,
     ];
 
     pub fn get(self) -> &'static Index {
@@ -235,10 +256,28 @@ pub enum Timer {
     WorkerLeases = 11,
     /// A bulk job, or a share of one, that goes on.
     Bulk = 12,
+    /// Out-edges of a member that ended, which its own commit had no room for.
+    Resolve = 13,
+    /// Edges below a replayed member that go back to pending.
+    Reopen = 14,
+    /// Siblings that a decided group still has to cancel.
+    GroupCancel = 15,
+    /// An unsealed flow that has had its time.
+    SealBy = 16,
+    /// Members that are sealed one after the other.
+    FlowSeal = 17,
+    /// Members that a flow which ends still has to cancel.
+    FlowEnding = 18,
+    /// The counters of a flow that has changed are to be compared with a recount.
+    FlowVerify = 19,
+    /// Members that have waited long are compared with their upstreams.
+    DependencyAudit = 20,
+    /// A flow that goes, record by record.
+    FlowPurge = 21,
 }
 
 impl Timer {
-    pub const ALL: [Timer; 12] = [
+    pub const ALL: [Timer; 21] = [
         Timer::Lease,
         Timer::AttemptTimeout,
         Timer::Deadline,
@@ -251,6 +290,15 @@ impl Timer {
         Timer::Worker,
         Timer::WorkerLeases,
         Timer::Bulk,
+        Timer::Resolve,
+        Timer::Reopen,
+        Timer::GroupCancel,
+        Timer::SealBy,
+        Timer::FlowSeal,
+        Timer::FlowEnding,
+        Timer::FlowVerify,
+        Timer::DependencyAudit,
+        Timer::FlowPurge,
     ];
 
     pub fn from_u8(number: u8) -> Option<Timer> {
@@ -271,6 +319,15 @@ impl Timer {
             Timer::Worker => "worker",
             Timer::WorkerLeases => "worker_leases",
             Timer::Bulk => "bulk",
+            Timer::Resolve => "resolve",
+            Timer::Reopen => "reopen",
+            Timer::GroupCancel => "group_cancel",
+            Timer::SealBy => "seal_by",
+            Timer::FlowSeal => "flow_seal",
+            Timer::FlowEnding => "flow_ending",
+            Timer::FlowVerify => "flow_verify",
+            Timer::DependencyAudit => "dependency_audit",
+            Timer::FlowPurge => "flow_purge",
         }
     }
 }
@@ -321,6 +378,12 @@ pub mod execution {
     pub const LISTED: usize = 15;
     /// The worker process that holds the lease, if it took it in the name of a session: others pay for no index.
     pub const HOLDER: usize = 16;
+    /// The flow it is a member of.
+    pub const FLOW: usize = 17;
+    /// Its place among the members, in the order they were added.
+    pub const MEMBER_NO: usize = 18;
+    /// Its flow again, until it has ended.
+    pub const LIVE_IN: usize = 19;
 
     pub const HOT: u8 = 0;
     pub const SPEC: u8 = 1;
@@ -330,8 +393,15 @@ pub mod execution {
     pub const CHECKPOINT: u8 = 5;
     pub const ACTIONS: u8 = 6;
     pub const RESULT: u8 = 7;
-    pub const LIGHT: PartMask =
-        PartMask::of(HOT).with(PartMask::of(SPEC)).with(PartMask::of(TAGS)).with(PartMask::of(TROUBLE));
+    /// What makes it a member of a flow; absent for all others.
+    pub const MEMBER: u8 = 8;
+    /// Where the edges are that lead to it.
+    pub const INLETS: u8 = 9;
+    pub const LIGHT: PartMask = PartMask::of(HOT)
+        .with(PartMask::of(SPEC))
+        .with(PartMask::of(TAGS))
+        .with(PartMask::of(TROUBLE))
+        .with(PartMask::of(MEMBER));
 }
 
 /// Places of the parts of an attempt.
@@ -380,8 +450,11 @@ pub static EXECUTIONS: Table = Table {
         moving("updated_at", Type::Int),
         moving_null("listed", Type::Text),
         moving_null("holder", Type::Text),
+        fixed_null("flow", Type::Bytes),
+        fixed_null("member_no", Type::Int),
+        moving_null("live_in", Type::Bytes),
     ],
-    parts: &["hot", "spec", "tags", "trouble", "input", "checkpoint", "actions", "result"],
+    parts: &["hot", "spec", "tags", "trouble", "input", "checkpoint", "actions", "result", "member", "inlets"],
     light: execution::LIGHT,
     indexes: &[
         Index {
@@ -432,6 +505,20 @@ pub static EXECUTIONS: Table = Table {
             kind: Kind::Execution,
             facets: &[execution::NAMESPACE, execution::HOLDER],
             when: Some(execution::HOLDER),
+        },
+        Index {
+            id: IndexId::Members,
+            name: "executions_by_flow",
+            kind: Kind::Execution,
+            facets: &[execution::FLOW, execution::MEMBER_NO],
+            when: Some(execution::FLOW),
+        },
+        Index {
+            id: IndexId::LiveMembers,
+            name: "executions_live",
+            kind: Kind::Execution,
+            facets: &[execution::LIVE_IN],
+            when: Some(execution::LIVE_IN),
         },
     ],
 };
@@ -593,6 +680,77 @@ pub static REGISTERS: Table = Table {
     indexes: &[],
 };
 
+/// Places of the facets and parts of a flow.
+pub mod flow {
+    use super::PartMask;
+    pub const NAMESPACE: usize = 0;
+    pub const CREATED_AT: usize = 1;
+    pub const KIND: usize = 2;
+    pub const STATE: usize = 4;
+
+    pub const HOT: u8 = 0;
+    pub const DEFINITION: u8 = 1;
+    pub const SUMMARY: u8 = 2;
+    pub const TAGS: u8 = 3;
+    pub const TROUBLE: u8 = 4;
+    pub const LIGHT: PartMask = PartMask(0b11111);
+}
+
+pub static FLOWS: Table = Table {
+    kind: Kind::Flow,
+    name: "flows",
+    facets: &[
+        fixed("namespace", Type::Text),
+        fixed("created_at", Type::Int),
+        fixed("kind", Type::Text),
+        fixed_null("name", Type::Text),
+        moving("state", Type::Text),
+        moving("members", Type::Int),
+        moving("live", Type::Int),
+        moving_null("finished_at", Type::Int),
+    ],
+    parts: &["hot", "definition", "summary", "tags", "trouble"],
+    light: flow::LIGHT,
+    indexes: &[Index {
+        id: IndexId::Flows,
+        name: "flows_by_created",
+        kind: Kind::Flow,
+        facets: &[flow::NAMESPACE, flow::CREATED_AT],
+        when: None,
+    }],
+};
+
+pub static EDGES: Table = Table {
+    kind: Kind::Edge,
+    name: "edges",
+    facets: &[
+        fixed("flow", Type::Bytes),
+        fixed("upstream", Type::Bytes),
+        fixed("downstream", Type::Bytes),
+        moving("state", Type::Text),
+    ],
+    parts: &["body"],
+    light: PartMask::of(0),
+    // The edges of an upstream are numbered without gaps, and a downstream knows the numbers of those that lead to it:
+    // they are read by their keys.
+    indexes: &[],
+};
+
+pub static TOMBSTONES: Table = Table {
+    kind: Kind::Tombstone,
+    name: "tombstones",
+    facets: &[fixed("flow", Type::Bytes), fixed("member_no", Type::Int)],
+    parts: &["body"],
+    light: PartMask::of(0),
+    indexes: &[Index {
+        id: IndexId::Tombstones,
+        name: "tombstones_by_flow",
+        kind: Kind::Tombstone,
+        facets: &[0, 1],
+        when: None,
+    }],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -622,8 +780,10 @@ mod tests {
         assert_eq!(name(execution::UPDATED_AT), "updated_at");
         assert_eq!(name(execution::LISTED), "listed");
         assert_eq!(name(execution::HOLDER), "holder");
+        assert_eq!(name(execution::LIVE_IN), "live_in");
+        assert_eq!(FLOWS.facets[flow::STATE].name, "state");
         assert_eq!(WORKERS.facets[worker::SESSION].name, "session");
         assert_eq!(WORKERS.facets[worker::STATE].name, "state");
-        assert_eq!(EXECUTIONS.parts[execution::RESULT as usize], "result");
+        assert_eq!(EXECUTIONS.parts[execution::INLETS as usize], "inlets");
     }
 }

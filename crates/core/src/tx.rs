@@ -7,13 +7,13 @@ use crate::change::{Batch, Body, Change, DueEntry, Head, Write};
 use crate::codec::DecodeError;
 use crate::error::Rejection;
 use crate::event::{self, Event};
-use crate::id::{CommitId, ExecutionId};
+use crate::id::{CommitId, ExecutionId, FlowId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
 use crate::record::register::Subject;
-use crate::record::{Attempt, Execution, Key, Record, node, worker};
-use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
+use crate::record::{Attempt, Execution, Flow, Key, Record, node, worker};
+use crate::schema::{Due, IndexId, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,27 +35,44 @@ pub enum Lookup<'a> {
 pub trait Base {
     fn get(&self, key: &Key) -> Lookup<'_>;
 
-    /// The children of `parent` in key order, at most `CHILDREN_SCAN_MAX + 1` of them; `None` if not loaded.
-    fn children(&self, parent: ExecutionId) -> Option<Vec<ExecutionId>>;
+    /// What is on the list after `after`, at most `LIST_SCAN_MAX + 1` of it; `None` if not loaded.
+    fn list(&self, list: List, after: Option<ExecutionId>) -> Option<Vec<ExecutionId>>;
+}
 
-    /// The same, of those after `after` in key order.
-    fn children_after(&self, parent: ExecutionId, after: ExecutionId) -> Option<Vec<ExecutionId>> {
-        let first = self.children(parent)?;
-        let complete = first.len() <= CHILDREN_SCAN_MAX;
-        complete.then(|| first.into_iter().filter(|child| *child > after).collect())
+/// Executions that belong to something else, found through an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum List {
+    /// Of an execution, in key order.
+    Children(ExecutionId),
+    /// Of a flow, those that have not ended, in key order.
+    LiveMembers(FlowId),
+    /// Of a flow, in the order they were added; only ever asked for from the start.
+    Members(FlowId),
+    /// Purged before their flow, in the order they were added; only ever asked for from the start.
+    Tombstones(FlowId),
+}
+
+impl List {
+    /// The index, and the columns that all entries of the list begin with.
+    pub fn index(self) -> (IndexId, Vec<Value>) {
+        match self {
+            List::Children(parent) => (IndexId::Children, vec![Value::bytes(parent.uuid().as_bytes())]),
+            List::LiveMembers(flow) => (IndexId::LiveMembers, vec![Value::bytes(flow.uuid().as_bytes())]),
+            List::Members(flow) => (IndexId::Members, vec![Value::bytes(flow.uuid().as_bytes())]),
+            List::Tombstones(flow) => (IndexId::Tombstones, vec![Value::bytes(flow.uuid().as_bytes())]),
+        }
     }
 }
 
-/// How many children one command looks at.
-pub const CHILDREN_SCAN_MAX: usize = crate::limits::FANOUT_PER_COMMIT;
+/// How much of a list one command looks at.
+pub const LIST_SCAN_MAX: usize = crate::limits::FANOUT_PER_COMMIT;
 
 /// Something that must be loaded before the command can run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Miss {
     Record(Key, PartMask),
-    Children(ExecutionId),
-    /// The children of the first after the second; asked for only where there are more than one list holds.
-    ChildrenAfter(ExecutionId, ExecutionId),
+    /// What is on the list after this one; from the start without one.
+    List(List, Option<ExecutionId>),
 }
 
 /// Why a command did not go through.
@@ -94,7 +111,7 @@ pub struct Overlay {
     reads: BTreeMap<Key, Option<CommitId>>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
-    children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+    listed: BTreeMap<List, Vec<ExecutionId>>,
     strict: bool,
     weight: usize,
 }
@@ -132,9 +149,9 @@ impl Overlay {
         self.slots.keys().chain(self.reads.keys())
     }
 
-    /// Children that this batch adds, by parent.
-    pub fn new_children(&self) -> &BTreeMap<ExecutionId, Vec<ExecutionId>> {
-        &self.children
+    /// What this batch adds to lists.
+    pub fn new_listed(&self) -> &BTreeMap<List, Vec<ExecutionId>> {
+        &self.listed
     }
 
     /// Encodes what has changed so far, so that `seal` has little left to do. Changes nothing that can be seen.
@@ -242,17 +259,22 @@ pub struct Tx<'a> {
     overlay: &'a Overlay,
     now: Time,
     limits: &'a Limits,
+    rounds: u32,
     writes: BTreeMap<Key, Pending>,
     /// Writes of rules that `within` has run before; `writes` is on top.
     kept: BTreeMap<Key, Pending>,
     kept_weight: usize,
     reads: BTreeMap<Key, Option<CommitId>>,
+    /// Met, and of no help: what goes on without them does not rest on them.
+    damaged: BTreeSet<Key>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
-    children: Vec<(ExecutionId, ExecutionId)>,
+    listed: Vec<(List, ExecutionId)>,
     strict: bool,
     missed: BTreeMap<Key, PartMask>,
-    missed_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
+    missed_lists: BTreeSet<(List, Option<ExecutionId>)>,
+    /// Members of flows that ended, in order; what follows from it is done when the rule is through.
+    ended: Vec<ExecutionId>,
 }
 
 enum Pending {
@@ -276,7 +298,7 @@ pub struct Effects {
     reads: BTreeMap<Key, Option<CommitId>>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
-    children: Vec<(ExecutionId, ExecutionId)>,
+    listed: Vec<(List, ExecutionId)>,
     strict: bool,
 }
 
@@ -318,8 +340,8 @@ impl Effects {
         for (key, seen) in self.reads {
             overlay.reads.entry(key).or_insert(seen);
         }
-        for (parent, child) in self.children {
-            overlay.children.entry(parent).or_default().push(child);
+        for (list, id) in self.listed {
+            overlay.listed.entry(list).or_default().push(id);
         }
         overlay.due_drops.extend(self.due_drops);
         overlay.events.extend(self.events);
@@ -334,16 +356,19 @@ impl<'a> Tx<'a> {
             overlay,
             now,
             limits,
+            rounds: 0,
             writes: BTreeMap::new(),
             kept: BTreeMap::new(),
             kept_weight: 0,
             reads: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             due_drops: Vec::new(),
             events: Vec::new(),
-            children: Vec::new(),
+            listed: Vec::new(),
             strict: false,
             missed: BTreeMap::new(),
-            missed_children: BTreeSet::new(),
+            missed_lists: BTreeSet::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -353,6 +378,16 @@ impl<'a> Tx<'a> {
 
     pub fn limits(&self) -> &Limits {
         self.limits
+    }
+
+    /// Says how often the command was run before and missed something.
+    pub fn after_rounds(mut self, rounds: u32) -> Self {
+        self.rounds = rounds;
+        self
+    }
+
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
     }
 
     /// A copy of the record with at least the light parts and `parts`; `None` if there is none.
@@ -382,7 +417,7 @@ impl<'a> Tx<'a> {
             }
             Lookup::Damaged(error) => {
                 let rejection = Rejection::internal(format!("{key:?}: {error}"));
-                self.reads.insert(key, None);
+                self.damaged.insert(key);
                 Err(rejection.into())
             }
         }
@@ -442,35 +477,98 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The children of `parent` in key order, those of this batch included.
-    pub fn children(&mut self, parent: ExecutionId) -> Result<Vec<ExecutionId>, Stop> {
-        self.children_from(parent, None)
+    pub fn find_flow(&mut self, id: FlowId) -> Result<Option<Flow>, Stop> {
+        match self.get(Key::Flow(id), PartMask::NONE)? {
+            Some(Record::Flow(flow)) => Ok(Some(*flow)),
+            _ => Ok(None),
+        }
     }
 
-    /// The children of `parent` after `after` in key order; at least the first `CHILDREN_SCAN_MAX + 1` of them, if there
-    /// are so many.
-    pub fn children_from(&mut self, parent: ExecutionId, after: Option<ExecutionId>) -> Result<Vec<ExecutionId>, Stop> {
-        let known = match after {
-            None => self.base.children(parent),
-            Some(after) => self.base.children_after(parent, after),
-        };
-        let Some(known) = known else {
-            self.missed_children.insert((parent, after));
+    /// The flow of a member, which is there as long as any of its members is.
+    pub fn flow_of(&mut self, id: FlowId) -> Result<Flow, Stop> {
+        let gone = || Stop::Rejected(Rejection::internal(format!("FL-201 {id} goes after its members")));
+        self.find_flow(id)?.ok_or_else(gone)
+    }
+
+    pub fn put_flow(&mut self, mut flow: Flow) {
+        flow.hot.updated_at = self.now;
+        for letter in crate::execution::trouble::forget_disarmed_flow(&mut flow) {
+            self.delete_blind(Key::DeadLetter(flow.id.partition(), letter));
+        }
+        self.put(Record::Flow(Box::new(flow)));
+    }
+
+    /// What is on `list` after `after`, with what this batch adds to it; at least the first `LIST_SCAN_MAX + 1`, if there
+    /// is so much. What the batch takes off may still be there.
+    pub fn list(&mut self, list: List, after: Option<ExecutionId>) -> Result<Vec<ExecutionId>, Stop> {
+        let Some(known) = self.base.list(list, after) else {
+            self.missed_lists.insert((list, after));
             return Err(Stop::Miss);
         };
         self.strict = true;
         let mut all: BTreeSet<ExecutionId> = known.into_iter().collect();
-        all.extend(self.overlay.children.get(&parent).into_iter().flatten());
-        all.extend(self.children.iter().filter(|(owner, _)| *owner == parent).map(|(_, child)| *child));
-        Ok(all.into_iter().filter(|child| after.is_none_or(|after| *child > after)).collect())
+        all.extend(self.overlay.listed.get(&list).into_iter().flatten());
+        all.extend(self.listed.iter().filter(|(of, _)| *of == list).map(|(_, id)| *id));
+        Ok(all.into_iter().filter(|id| after.is_none_or(|after| *id > after)).collect())
+    }
+
+    /// The record as it was before this rule; `None` if it was absent. It has been looked at or written by it.
+    pub(crate) fn before(&self, key: &Key) -> Option<&Record> {
+        match self.kept.get(key) {
+            Some(Pending::Put(record)) => return Some(record),
+            Some(Pending::Delete | Pending::DeleteBlind) => return None,
+            None => {}
+        }
+        match self.overlay.get(key) {
+            Some(record) => record,
+            None => match self.base.get(key) {
+                Lookup::Present { record, .. } => Some(record),
+                Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+            },
+        }
+    }
+
+    /// The records of this kind that the rule has written so far; not those of rules that `within` has run before.
+    pub(crate) fn written(&self, kind: Kind) -> Vec<Key> {
+        self.writes.keys().filter(|key| key.kind() == kind).copied().collect()
+    }
+
+    /// The record as this rule left it; `None` if it removed it.
+    pub(crate) fn after(&self, key: &Key) -> Option<&Record> {
+        match self.writes.get(key) {
+            Some(Pending::Put(record)) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Notes that a member has ended; `flow::follow` does what follows.
+    pub(crate) fn note_end(&mut self, id: ExecutionId) {
+        self.ended.push(id);
+    }
+
+    pub(crate) fn take_ended(&mut self) -> Vec<ExecutionId> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Prefetches several records; true if any of them has to be loaded.
+    pub(crate) fn prefetch_all(&mut self, keys: impl IntoIterator<Item = Key>) -> bool {
+        keys.into_iter().fold(false, |missing, key| self.prefetch(key, PartMask::NONE) | missing)
     }
 
     /// Writes a record whose id is fresh; it is not looked up, the commit proves that it was absent.
     pub fn insert(&mut self, record: Record) {
-        if let Record::Execution(execution) = &record
-            && let Some(parent) = execution.spec.parent
-        {
-            self.children.push((parent, execution.id));
+        match &record {
+            Record::Execution(execution) => {
+                self.listed.extend(execution.spec.parent.map(|parent| (List::Children(parent), execution.id)));
+                if let Some(member) = execution.member() {
+                    self.listed.push((List::LiveMembers(member.flow), execution.id));
+                    self.listed.push((List::Members(member.flow), execution.id));
+                }
+            }
+            Record::Tombstone(tombstone) => {
+                self.listed.push((List::Tombstones(tombstone.body.flow), tombstone.id));
+            }
+            _ => {}
         }
         self.writes.insert(record.key(), Pending::Put(record));
     }
@@ -492,6 +590,11 @@ impl<'a> Tx<'a> {
         self.writes.is_empty() && self.kept.is_empty() && self.due_drops.is_empty()
     }
 
+    /// Records that the command changes so far.
+    pub(crate) fn records(&self) -> usize {
+        self.kept.len() + self.writes.len()
+    }
+
     /// Records that the command changes so far, and about how many bytes they are.
     pub fn size(&self) -> (usize, usize) {
         let weight: usize = self.writes.values().map(Pending::weight).sum();
@@ -501,19 +604,27 @@ impl<'a> Tx<'a> {
     /// Runs a rule that may be refused while the command goes on: what is refused leaves nothing behind. With `keep` false
     /// an accepted one does not either, and only its answer is known.
     pub fn within<T>(&mut self, keep: bool, rule: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
-        for (key, pending) in std::mem::take(&mut self.writes) {
-            self.kept_weight += pending.weight();
-            self.kept.insert(key, pending);
-        }
-        let (drops, events, children) = (self.due_drops.len(), self.events.len(), self.children.len());
+        self.keep_writes();
+        let (drops, events, listed) = (self.due_drops.len(), self.events.len(), self.listed.len());
+        let ended = self.ended.len();
         let answer = rule(self).and_then(|answer| self.check_writes().map(|()| answer).map_err(Stop::from));
         if answer.is_err() || !keep {
             self.writes.clear();
             self.due_drops.truncate(drops);
             self.events.truncate(events);
-            self.children.truncate(children);
+            self.listed.truncate(listed);
+            self.ended.truncate(ended);
         }
+        // The totals of flows know of these already; what the command writes besides is on top.
+        self.keep_writes();
         answer
+    }
+
+    fn keep_writes(&mut self) {
+        for (key, pending) in std::mem::take(&mut self.writes) {
+            self.kept_weight += pending.weight();
+            self.kept.insert(key, pending);
+        }
     }
 
     /// Removes a record that was read.
@@ -538,16 +649,12 @@ impl<'a> Tx<'a> {
 
     /// The records below the batch that the command looked at.
     pub fn read_keys(&self) -> impl Iterator<Item = &Key> {
-        self.reads.keys()
+        self.reads.keys().chain(&self.damaged)
     }
 
     pub fn misses(&self) -> impl Iterator<Item = Miss> {
         let records = self.missed.iter().map(|(key, parts)| Miss::Record(*key, *parts));
-        let children = self.missed_children.iter().map(|(parent, after)| match after {
-            None => Miss::Children(*parent),
-            Some(after) => Miss::ChildrenAfter(*parent, *after),
-        });
-        records.chain(children)
+        records.chain(self.missed_lists.iter().map(|(list, after)| Miss::List(*list, *after)))
     }
 
     /// Notes a record that will be needed, so that several misses are loaded together.
@@ -560,6 +667,8 @@ impl<'a> Tx<'a> {
             match pending {
                 Pending::Put(Record::Execution(execution)) => invariant::check(execution, self.now)
                     .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?,
+                Pending::Put(Record::Flow(flow)) => invariant::check_flow(flow)
+                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", flow.id)))?,
                 Pending::Put(Record::ApiKey(key)) => invariant::check_key(key)
                     .map_err(|broken| Rejection::internal(format!("key {}: {broken}", key.id)))?,
                 _ => {}
@@ -582,7 +691,7 @@ impl<'a> Tx<'a> {
             reads: self.reads,
             due_drops: self.due_drops,
             events: self.events,
-            children: self.children,
+            listed: self.listed,
             strict: self.strict,
         })
     }

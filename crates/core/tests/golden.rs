@@ -5,10 +5,13 @@ mod kit;
 use kit::World;
 use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
 use weft_core::BulkId;
-use weft_core::command::{Command, DrainNode, StartBulk, When};
+use weft_core::command::{CancelFlow, Command, DrainNode, Purge, StartBulk, When};
 use weft_core::filter::Filter;
+use weft_core::flow::member_id;
 use weft_core::record::bulk_job::Verb;
 use weft_core::record::execution::PublicState;
+use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
+use weft_core::record::member::{GroupPolicy, MAIN, Then};
 use weft_core::record::register::Subject;
 use weft_core::record::{BulkJob, Key, Record, api_key};
 use weft_core::schema::PartMask;
@@ -47,7 +50,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
     let (bulk, started) = bulk_job();
     let (drains, wanted) = node_drains();
-    vec![
+    let mut records = vec![
         ("bulk", bulk, started),
         ("active", key, active),
         ("failed", attempt, failed),
@@ -60,7 +63,9 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("audit_end", end, ended),
         ("key_names", names, named),
         ("node_drains", drains, wanted),
-    ]
+    ];
+    records.extend(flow_records());
+    records
 }
 
 /// Made in a world of its own: the start of a job leaves an entry in the audit log.
@@ -85,6 +90,55 @@ fn node_drains() -> (Key, Record) {
     world.run(Command::DrainNode(drain)).expect("it is noted");
     let key = Key::Register(kit::PARTITION, Subject::NodeDrains);
     (key, world.record(key).expect("the register"))
+}
+
+/// A flow as it runs, ends and has ended, with what belongs to it.
+fn flow_records() -> Vec<(&'static str, Key, Record)> {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    let (grace, remaining) = (Mode::Graceful { grace_ms: 5_000 }, Remaining::FinishActive);
+    let line = "fetch guess spare join fetch>join=page guess!>join@odds spare*>join@odds=spare";
+    let flow = world.flow_of(line, |flow| {
+        flow.name = Some("nightly".into());
+        flow.tags.insert("team".into(), "a".into());
+        flow.failure = FailurePolicy::FailFast { remaining: Remaining::Cancel(grace) };
+        flow.completion = CompletionPolicy::Root { key: "join".into(), remaining };
+        flow.deadline = Some(When::InMs(3_600_000));
+        flow.idempotency_key = Some("nightly-1".into());
+        flow.members[1].critical = false;
+        kit::flows::policy(flow, "join", MAIN, GroupPolicy::AllOf, Then::LetRun);
+        kit::flows::policy(flow, "join", "odds", GroupPolicy::Quorum(1), Then::CancelRemaining(grace));
+    });
+    let [fetch, guess, join] = ["fetch", "guess", "join"].map(|key| member_id(flow, key));
+    let spare = world.claim_member(flow, "spare");
+    let waiting = world.record(Key::Execution(join)).expect("the member");
+    world.now = world.now + 1_500;
+    world.fail_member(flow, "guess");
+    world.complete_member(flow, "fetch");
+    let key = Key::Flow(flow);
+    let dedup = Key::Dedup(flow.partition(), weft_core::digest::flow_key("shop", b"nightly-1"));
+    let keys = [key, Key::Edge(fetch, 0), Key::Edge(guess, 0), Key::Execution(join), dedup];
+    let [open, met, odd, ready, bound] = keys.map(|key| world.record(key).expect("it is there"));
+    let cancel = CancelFlow { flow, remaining, reason: "no longer needed".into() };
+    world.run(Command::CancelFlow(cancel)).expect("it is cancelled");
+    let ending = world.record(key).expect("the flow");
+    world.run(kit::calls::complete(spare.id, fence(&spare), None)).expect("it completes");
+    let done = world.record(key).expect("the flow");
+    let cancelled = world.record(Key::Execution(join)).expect("the member");
+    world.run(Command::Purge(Purge { id: fetch, reason: "".into() })).expect("it is purged");
+    let stone = world.record(Key::Tombstone(fetch)).expect("what is left of it");
+    vec![
+        ("flow_open", key, open),
+        ("flow_ending", key, ending),
+        ("flow_done", key, done),
+        ("flow_bound", dedup, bound),
+        ("edge_met", Key::Edge(fetch, 0), met),
+        ("edge_odd", Key::Edge(guess, 0), odd),
+        ("member_waiting", Key::Execution(join), waiting),
+        ("member_ready", Key::Execution(join), ready),
+        ("member_cancelled", Key::Execution(join), cancelled),
+        ("tombstone", Key::Tombstone(fetch), stone),
+    ]
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -10,7 +10,7 @@ use weft_core::command::{Call, Claim, Command, Submit};
 use weft_core::limits::Limits;
 use weft_core::record::Key;
 use weft_core::text::Capabilities;
-use weft_core::tx::{Base, Lookup, Overlay, Tx};
+use weft_core::tx::{Base, List, Lookup, Overlay, Tx};
 use weft_core::{CommitId, ExecutionId, LeaseId, Time};
 
 /// A store without records.
@@ -21,7 +21,7 @@ impl Base for Empty {
         Lookup::Absent
     }
 
-    fn children(&self, _: ExecutionId) -> Option<Vec<ExecutionId>> {
+    fn list(&self, _: List, _: Option<ExecutionId>) -> Option<Vec<ExecutionId>> {
         Some(Vec::new())
     }
 }

@@ -244,6 +244,8 @@ impl Run {
                 delay_ms: None,
                 priority: None,
                 steps: if value & 8 > 0 { Steps::Keep } else { Steps::Clear },
+                downstream: Downstream::Reopen,
+                ignore_dependencies: false,
             }),
         }
     }

@@ -87,6 +87,8 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
         ("request_id", "is for one execution; give the job a `request_id`"),
         ("expected_epoch", "is of one execution, and a bulk job meets many"),
         ("result", "is of one execution, and a bulk job meets many"),
+        ("downstream", "is of members of a flow; a bulk job reopens what depends on what it replays"),
+        ("ignore_dependencies", "is decided for one member of a flow at a time"),
     ] {
         if body.args.contains_key(name) {
             return Err(Problem::invalid(format!("args.{name}"), why));
@@ -212,6 +214,7 @@ mod tests {
             ("revoke", json!({ "expected_epoch": 3 }), "args.expected_epoch"),
             ("cancel", json!({ "request_id": "r" }), "args.request_id"),
             ("force_complete", json!({ "result": { "json": 1 } }), "args.result"),
+            ("replay", json!({ "downstream": "keep" }), "args.downstream"),
             ("cancel", json!({ "grace_ms": 3 }), "grace_ms"),
             ("purge", json!({ "reson": "old" }), "args.reson"),
         ] {

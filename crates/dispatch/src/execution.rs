@@ -79,7 +79,7 @@ impl Acting<'_> {
 }
 
 /// The key of a submission, from the header or the body.
-fn same_key(header: Option<String>, field: Option<String>) -> Result<Option<String>, Problem> {
+pub fn same_key(header: Option<String>, field: Option<String>) -> Result<Option<String>, Problem> {
     match (header, field) {
         (Some(header), Some(field)) if header != field => {
             Err(Problem::invalid("idempotency_key", "and the header `Idempotency-Key` differ; give one"))

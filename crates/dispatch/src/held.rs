@@ -3,7 +3,7 @@
 use crate::execution::{cancelled, submitted};
 use crate::rejection::problem;
 use crate::steer::answered;
-use crate::submit::submission;
+use crate::submit;
 use crate::work::{
     cancelling, child, delayed, delaying, fenced, held, settled, settling, split, typed, waited, waiting,
 };
@@ -100,7 +100,7 @@ impl Acting<'_> {
         let fence = fence.ok_or_else(|| problem(Rejection::FenceRequired))?;
         let (defaults, trace) = (self.engine.policy(), self.around.trace.as_deref());
         let items = items.map(|item| {
-            let mut submission = submission(item?, defaults, trace)?;
+            let mut submission = submit::child(item?, defaults, trace)?;
             submission.parent = Some((id, fence));
             Ok(submission)
         });

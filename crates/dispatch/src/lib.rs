@@ -7,6 +7,7 @@ mod bulk;
 pub mod caller;
 mod cursor;
 mod execution;
+mod flow;
 mod held;
 mod key;
 mod node;
@@ -166,6 +167,28 @@ impl Dispatch {
             Call::ReadSteps(args) => it.read_steps(*args).await,
             Call::ReadChildren(args) => it.read_children(*args).await,
             Call::SpawnChildren(args) => it.spawn_children(*args).await,
+            Call::SubmitFlow(args) => it.submit_flow(*args).await,
+            Call::ListFlows(args) => it.list_flows(*args).await,
+            Call::GetFlow(args) => it.get_flow(*args).await,
+            Call::ListMembers(args) => it.list_members(*args).await,
+            Call::ListEdges(args) => it.list_edges(*args).await,
+            Call::ListGroups(args) => it.list_groups(*args).await,
+            Call::GetGroup(args) => it.get_group(*args).await,
+            Call::GetGraph(args) => it.get_graph(*args).await,
+            Call::ExplainFlow(args) => it.explain_flow(*args).await,
+            Call::AddMembers(args) => it.add_members(*args).await,
+            Call::AddEdges(args) => it.add_edges(*args).await,
+            Call::SealFlow(args) => it.seal_flow(*args).await,
+            Call::FinishFlow(args) => it.finish_flow(*args).await,
+            Call::CancelFlow(args) => it.cancel_flow(*args).await,
+            Call::ChangeFlow(args) => it.change_flow(*args).await,
+            Call::ReplayFlow(args) => it.replay_flow(*args).await,
+            Call::PurgeFlow(args) => it.purge_flow(*args).await,
+            Call::AddOwnMembers(args) => it.add_own_members(*args).await,
+            Call::AddOwnEdges(args) => it.add_own_edges(*args).await,
+            Call::SealOwnMembers(args) => it.seal_own_members(*args).await,
+            Call::FinishOwnFlow(args) => it.finish_own_flow(*args).await,
+            Call::ReadInputs(args) => it.read_inputs(*args).await,
             Call::RegisterWorker(args) => it.register_worker(*args).await,
             Call::Heartbeat(args) => it.heartbeat(*args).await,
             Call::DeregisterWorker(args) => it.deregister_worker(*args).await,

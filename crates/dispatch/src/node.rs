@@ -20,7 +20,7 @@ impl Acting<'_> {
     pub fn version(&self) -> Answer {
         let store = self.engine.describe().name.to_string();
         let version = env!("CARGO_PKG_VERSION").to_string();
-        let features = ["steps", "notices", "revisions"].map(str::to_string).to_vec();
+        let features = ["steps", "notices", "revisions", "flows"].map(str::to_string).to_vec();
         let mode = if cfg!(debug_assertions) { "debug" } else { "release" };
         let build = format!("{mode} {}-{}", std::env::consts::ARCH, std::env::consts::OS);
         Reply::GetVersion(wire::Version { version, build, store, features }).into()

@@ -1,9 +1,9 @@
 //! Reasons why an execution is not running, in words and as facts.
 
 use serde_json::{Value, json};
-use weft_core::Time;
-use weft_core::record::execution::Progress;
+use weft_core::record::execution::{Progress, PublicState};
 use weft_core::text::Text;
+use weft_core::{ExecutionId, Time};
 use weft_engine::{NoWorker, Obstacle, Retry};
 
 /// For people, for programs, and what ends it.
@@ -63,6 +63,23 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             let left = needed.saturating_sub(*met);
             (format!("it waits for {left} of {waiting} unfinished children"), detail, Some("children, time"))
         }
+        Obstacle::Dependencies { sealed, pending, upstreams, groups } => {
+            let upstream = |(key, id, state): &(Text, ExecutionId, PublicState)| json!({ "key": **key, "execution": id.to_string(), "public_state": state.name() });
+            let group = |(name, verdict): &(Text, &str)| json!({ "name": **name, "verdict": verdict });
+            let detail = json!({
+                "sealed": sealed,
+                "pending": pending,
+                "upstreams": upstreams.iter().map(upstream).collect::<Vec<_>>(),
+                "groups": groups.iter().map(group).collect::<Vec<_>>(),
+            });
+            let clears = if *sealed { "upstreams" } else { "seal, upstreams" };
+            (depends(*sealed, *pending, upstreams), detail, Some(clears))
+        }
+        Obstacle::Flow { flow, state } => (
+            format!("its flow is {state} and lets nobody start"),
+            json!({ "flow": flow.to_string(), "state": state }),
+            None,
+        ),
         Obstacle::NotBefore { until, why, last, retry, workers } => {
             let left = span(until.since(now));
             let text = match retry {
@@ -108,6 +125,27 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
         ),
     }
 }
+
+/// `it waits for 3 upstreams: \`a\` (active), \`b\` (waiting), …`
+fn depends(sealed: bool, pending: u32, upstreams: &[(Text, ExecutionId, PublicState)]) -> String {
+    let named = upstreams.iter().take(NAMED).map(|(key, _, state)| format!("`{key}` ({})", state.name()));
+    let mut named: Vec<String> = named.collect();
+    if pending as usize > named.len() {
+        named.push("…".to_string());
+    }
+    let upstreams = match pending {
+        1 => "one upstream".to_string(),
+        _ => format!("{pending} upstreams"),
+    };
+    match (sealed, pending) {
+        (false, 0) => "it is not sealed: more edges may come".to_string(),
+        (false, _) => format!("it is not sealed, and waits for {upstreams} so far: {}", named.join(", ")),
+        (true, _) => format!("it waits for {upstreams}: {}", named.join(", ")),
+    }
+}
+
+/// How many upstreams the sentence names; the detail has more of them.
+const NAMED: usize = 3;
 
 /// `retry 2 of 5 in 41s; last failure: smtp "421 try later"`
 fn retrying(retry: &Retry, left: &str) -> String {

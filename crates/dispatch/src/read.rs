@@ -17,6 +17,7 @@ use weft_api::{Args, Page, Payload, Problem, Reply};
 use weft_core::CommitId;
 use weft_core::error::Rejection;
 use weft_core::record::Attempt;
+use weft_core::text::Text;
 use weft_engine::{AttemptFilter, ExecutionView, ListFilter};
 
 /// Before a key that is given by its bytes.
@@ -322,14 +323,17 @@ fn key_bytes(text: &str) -> Result<Bytes, Problem> {
     bytes.map(Bytes::from).map_err(|_| Problem::invalid("concurrency_key", "is not base64 after `b64:`"))
 }
 
+/// A tag in a parameter.
+pub fn tag(tag: Option<&str>) -> Result<Option<(Text, Text)>, Problem> {
+    let Some(tag) = tag else { return Ok(None) };
+    match tag.split_once('=') {
+        Some((key, value)) => Ok(Some((key.into(), value.into()))),
+        None => Err(Problem::invalid("tag", format!("is `{tag}`; it looks like `key=value`"))),
+    }
+}
+
 pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
-    let tag = match &query.tag {
-        None => None,
-        Some(tag) => match tag.split_once('=') {
-            Some((key, value)) => Some((key.into(), value.into())),
-            None => return Err(Problem::invalid("tag", format!("is `{tag}`; it looks like `key=value`"))),
-        },
-    };
+    let tag = tag(query.tag.as_deref())?;
     let parent = query.parent.as_deref().map(execution_id).transpose()?;
     let text = |text: &Option<String>| text.as_deref().map(Into::into);
     Ok(ListFilter {

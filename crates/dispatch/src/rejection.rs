@@ -1,7 +1,10 @@
 //! From a rejection of the core to a problem of the API. The code is the same word; the facts become fields.
 
+use serde_json::json;
 use weft_api::{Code, Problem};
 use weft_core::error::Rejection;
+use weft_core::flow::problem::{Problem as Wrong, Wrong as Fault};
+use weft_core::text::Text;
 
 /// The rejection as a caller sees it.
 pub fn problem(rejection: Rejection) -> Problem {
@@ -71,6 +74,24 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::ReplayLimit { max } => problem.field("max", max),
         Rejection::LimitExceeded { what, max } => problem.field("what", what).field("max", max),
         Rejection::RevisionMismatch { current } => problem.field("current", current.map(|id| id.to_string())),
+        Rejection::GroupNotFound => problem.field("what", "group"),
+        Rejection::FlowClosed { why } => problem.field("state", why).hint(match why {
+            "fixed" => "submit another flow; this one was told to stay as it is",
+            _ => "submit another flow; `replay` of a member reopens one that is done",
+        }),
+        Rejection::FlowTerminal { outcome, cause } => problem.field("outcome", outcome.name()).field("cause", cause),
+        Rejection::FlowNotTerminal { state } => problem.field("state", state).hint("cancel it, or wait for its end"),
+        Rejection::GroupDecided { verdict } => problem.field("verdict", verdict.name()),
+        Rejection::DownstreamBegun => problem.hint("add the edge before the downstream is claimed"),
+        Rejection::StillImpossible { edges } => {
+            let edge = |(from, to): &(Text, Text)| json!({ "from": **from, "to": **to });
+            problem
+                .field("edges", edges.iter().map(edge).collect::<Vec<_>>())
+                .hint("replay the upstreams, or an operator replays it with `ignore_dependencies`")
+        }
+        Rejection::FlowRevisionMismatch { current } => problem.field("current", current),
+        Rejection::BadGraph { problems } => graph(problem, &problems),
+        Rejection::GraphTooLarge { visited } => problem.field("visited", visited),
         Rejection::Busy { retry_after_ms } => problem.retry_after(retry_after_ms),
         Rejection::Unavailable { retry_after_ms, outcome_unknown } => {
             problem.retry_after(retry_after_ms).field("outcome_unknown", outcome_unknown)
@@ -78,6 +99,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::DeadlineInPast
         | Rejection::FenceRequired
         | Rejection::ExecutionNotFound
+        | Rejection::FlowNotFound
         | Rejection::WorkerNotFound
         | Rejection::KeyNotFound
         | Rejection::NameTaken
@@ -85,6 +107,31 @@ pub fn problem(rejection: Rejection) -> Problem {
         | Rejection::AtItem { .. }
         | Rejection::Elsewhere { .. }
         | Rejection::Internal { .. } => problem,
+    }
+}
+
+/// Everything that one look at a graph has found, and the facts of the first as if it were alone.
+fn graph(problem: Problem, found: &[Wrong]) -> Problem {
+    let each = |wrong: &Wrong| {
+        json!({
+            "code": wrong.code(),
+            "path": wrong.path,
+            "keys": wrong.keys().iter().map(|key| key.to_string()).collect::<Vec<_>>(),
+            "detail": wrong.to_string(),
+        })
+    };
+    let all = problem.field("problems", found.iter().map(each).collect::<Vec<_>>());
+    let Some(first) = found.first() else { return all };
+    let all = all.field("path", first.path.clone());
+    match (&first.wrong, found.len()) {
+        (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("max", *limit).field("got", *got),
+        (Fault::Member { rejection, .. }, _) => {
+            let inner = self::problem((**rejection).clone());
+            inner.fields.into_iter().fold(all, |all, (name, value)| all.field(&name, value))
+        }
+        (Fault::Cycle { .. }, _) => all.hint("take one of these edges away"),
+        (_, 1) => all,
+        (_, count) => all.hint(format!("all {count} are under `fields.problems`")),
     }
 }
 

@@ -8,8 +8,8 @@ use crate::{Acting, Answer, request_id, text, view};
 use bytes::Bytes;
 use weft_api::execution as wire;
 use weft_api::operation::{NoBody, NoQuery};
-use weft_api::{Args, Code, Problem, Reply};
-use weft_core::command::{DeadlineWish, Steps, When};
+use weft_api::{Args, Code, Problem, Reply, Scope};
+use weft_core::command::{DeadlineWish, Downstream, Steps, When};
 use weft_core::error::Rejection;
 use weft_core::record::execution::Deadline;
 use weft_core::{CommitId, ExecutionId};
@@ -53,11 +53,16 @@ impl Acting<'_> {
     pub async fn replay(&self, args: One<wire::Replay>) -> Result<Answer, Problem> {
         let it = self.steered(&args, args.body.request_id.as_ref()).await?;
         let body = args.body;
+        if body.ignore_dependencies {
+            self.caller.needs(Scope::Operate)?;
+        }
         let replaying = Replaying {
             deadline: deadline(&body)?,
             delay_ms: body.delay_ms,
             priority: body.priority,
             steps: steps(body.steps),
+            downstream: downstream(body.downstream),
+            ignore_dependencies: body.ignore_dependencies,
             request_id: it.request_id,
             expected_revision: it.expected_revision,
             ..Replaying::new(it.id, body.reason)
@@ -203,6 +208,13 @@ pub fn steps(steps: Option<wire::StepsOnReplay>) -> Steps {
     match steps {
         Some(wire::StepsOnReplay::Keep) => Steps::Keep,
         Some(wire::StepsOnReplay::Clear) | None => Steps::Clear,
+    }
+}
+
+pub fn downstream(downstream: Option<wire::Downstream>) -> Downstream {
+    match downstream {
+        Some(wire::Downstream::Keep) => Downstream::Keep,
+        Some(wire::Downstream::Reopen) | None => Downstream::Reopen,
     }
 }
 

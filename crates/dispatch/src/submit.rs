@@ -8,8 +8,26 @@ use weft_core::record::execution::{Backoff, Jitter, Policy};
 use weft_core::text::Text;
 use weft_engine::Submission;
 
+/// The child of running work that a request asks for.
+pub fn child(mut submit: wire::Submit, defaults: &Policy, trace: Option<&str>) -> Result<Submission, Problem> {
+    let (flow, critical) = (submit.flow.take(), submit.critical.take());
+    if let (Some(wire::OwnFlow::None), Some(_)) = (flow, critical) {
+        return Err(Problem::invalid("critical", "has no effect on a child that joins no flow; leave it out"));
+    }
+    let mut submission = submission(submit, defaults, trace)?;
+    submission.outside = flow.is_some();
+    submission.uncritical = critical == Some(false);
+    Ok(submission)
+}
+
 /// The submission that a request asks for, on top of the engine's defaults.
 pub fn submission(submit: wire::Submit, defaults: &Policy, trace: Option<&str>) -> Result<Submission, Problem> {
+    for (field, given) in [("flow", submit.flow.is_some()), ("critical", submit.critical.is_some())] {
+        if given {
+            let problem = Problem::invalid(field, "is of children of running work only");
+            return Err(problem.hint("`POST /v1/flows` makes members of a flow"));
+        }
+    }
     let mut submission = Submission::new(submit.kind);
     if let Some(lane) = submit.lane {
         submission.lane = lane.into();

@@ -1,5 +1,6 @@
 //! From the engine's views to the wire's. Every field is named here once.
 
+use crate::flow::view as flow;
 use std::collections::BTreeMap;
 use weft_api::Payload;
 use weft_api::execution as wire;
@@ -112,6 +113,7 @@ pub fn execution(execution: &Execution, revision: CommitId, now: Time) -> wire::
         ended,
         failure: None,
         parent: spec.parent.map(|id| id.to_string()),
+        flow: execution.member().map(|member| flow::membership(member)),
         children: hot.children,
         steps: hot.steps.count(),
         concurrency_key: spec.concurrency_key.as_ref().map(key),
@@ -180,6 +182,13 @@ fn holds(state: &State) -> Vec<wire::Hold> {
             reason: Some(reason.to_string()),
             at: Some(at.ms()),
             waiting: None,
+        },
+        Hold::Dependencies { unresolved, .. } => wire::Hold {
+            kind: "dependencies".to_string(),
+            by: None,
+            reason: None,
+            at: None,
+            waiting: Some(*unresolved),
         },
         Hold::Children(hold) => wire::Hold {
             kind: "children".to_string(),

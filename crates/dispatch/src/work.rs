@@ -13,7 +13,7 @@ use weft_api::{Args, Batch, Item, Payload, Problem, Reply, Results};
 use weft_core::command::{self, ChildrenRule, Fence, RetryWish, Step};
 use weft_core::error::Rejection;
 use weft_core::record::execution::AfterFailure;
-use weft_core::reply::{ChildOutcome, Children, Claimed, Renewed};
+use weft_core::reply::{ChildOutcome, Children, Claimed, Input, InputValue, Renewed};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::client::Completed;
@@ -366,6 +366,31 @@ fn task(work: Claimed) -> wire::Task {
             children: children.children.iter().map(child).collect(),
         }),
         steps: wire::Steps { items: work.steps.iter().map(view::step).collect(), more: work.steps_more },
+        flow: work.flow.map(|(id, key)| wire::TaskFlow { id: id.to_string(), key: key.to_string() }),
+        inputs: work.inputs.iter().map(input).collect(),
+        inputs_missing: work.inputs_missing.iter().map(|name| name.to_string()).collect(),
+    }
+}
+
+fn input(input: &Input) -> wire::TaskInput {
+    let (value, handle, purged) = match &input.value {
+        InputValue::None => (None, None, false),
+        InputValue::Inline(value) => (Some(view::payload(&value.bytes, value.content_type.as_ref())), None, false),
+        InputValue::Handle { bytes } => (None, Some(wire::InputHandle { bytes: *bytes }), false),
+        InputValue::Purged => (None, None, true),
+    };
+    wire::TaskInput {
+        name: input.name.to_string(),
+        upstream: input.upstream.to_string(),
+        execution: input.id.to_string(),
+        outcome: view::outcome(input.outcome),
+        value,
+        handle,
+        purged,
+        failure: input.failure.as_ref().map(|(category, message)| wire::InputFailure {
+            category: category.to_string(),
+            message: message.to_string(),
+        }),
     }
 }
 

@@ -351,14 +351,22 @@ async fn backlogs(shared: &Shared) -> Result<Backlogs, Error> {
     let ranges = vec![
         of(Timer::Retention, now.clone()),
         of(Timer::CancelGrace, now),
+        of(Timer::FlowEnding, None),
+        of(Timer::GroupCancel, None),
         of(Timer::Purge, None),
+        of(Timer::FlowPurge, None),
+        of(Timer::Resolve, None),
+        of(Timer::Reopen, None),
+        of(Timer::FlowSeal, None),
         of(Timer::CancelChildren, None),
         of(Timer::Bulk, None),
     ];
     let scan = Scan { target: Target::Due, ranges, limit: BACKLOG_MAX, descending: false, parts: None };
     let found: Vec<u64> = shared.store.scan(None, scan).await?.iter().map(|page| page.entries.len() as u64).collect();
-    let [retention, cancel, continuations @ ..] = &found[..] else { return Ok(Backlogs::default()) };
-    Ok(Backlogs { retention: *retention, cancel: *cancel, continuations: continuations.iter().sum() })
+    let [retention, grace, ending, siblings, continuations @ ..] = &found[..] else { return Ok(Backlogs::default()) };
+    let cancel = grace + ending;
+    let continuations = continuations.iter().sum();
+    Ok(Backlogs { retention: *retention, cancel, siblings: *siblings, continuations })
 }
 
 async fn scan(

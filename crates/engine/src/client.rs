@@ -36,6 +36,8 @@ use weft_core::{BulkId, CommitId, ExecutionId, PartitionId, Time};
 pub struct Client {
     pub(crate) shared: Arc<Shared>,
     pub(crate) principal: Principal,
+    /// See `expecting`.
+    expected: Option<CommitId>,
 }
 
 /// The reply to a completion.
@@ -65,7 +67,12 @@ pub struct Released {
 
 impl Client {
     pub(crate) fn new(shared: Arc<Shared>, principal: Principal) -> Self {
-        Self { shared, principal }
+        Self { shared, principal, expected: None }
+    }
+
+    /// The same client, whose verbs on flows count only for a flow that is at this revision.
+    pub fn expecting(self, expected: Option<CommitId>) -> Self {
+        Self { expected, ..self }
     }
 
     pub fn principal(&self) -> &Principal {
@@ -562,7 +569,7 @@ impl Client {
     // Sending.
 
     pub(crate) fn call(&self, command: Command, request_id: Option<Bytes>) -> Call {
-        Call { principal: self.principal.clone(), request_id, expected_revision: None, command }
+        Call { principal: self.principal.clone(), request_id, expected_revision: self.expected, command }
     }
 
     async fn ask<A: Ask>(&self, request: A) -> Result<Answered<A::Answer>, Rejection> {

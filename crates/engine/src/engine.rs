@@ -35,7 +35,7 @@ use weft_core::record::api_key::Reach;
 use weft_core::record::execution::Policy;
 use weft_core::record::register::Drain;
 use weft_core::text;
-use weft_core::{BulkId, ExecutionId, PartitionId, Time};
+use weft_core::{BulkId, ExecutionId, FlowId, PartitionId, Time};
 use weft_store::{Description, Store};
 
 /// A running engine. Dropping the last handle does not stop it; `shutdown` does.
@@ -304,7 +304,12 @@ impl Engine {
         &self.shared
     }
 
-    /// The namespace of a bulk job, if there is such a job.
+    /// The namespace of a flow, if there is such a flow.
+    pub async fn namespace_of_flow(&self, id: FlowId) -> Result<Option<text::Text>, Rejection> {
+        crate::flow::reads::namespace_of(&self.shared, id).await
+    }
+
+    /// The same of a bulk job.
     pub async fn namespace_of_bulk(&self, id: BulkId) -> Result<Option<text::Text>, Rejection> {
         crate::bulk::namespace_of(&self.shared, id).await
     }

@@ -38,6 +38,7 @@ mod drain;
 mod driver;
 mod engine;
 mod explain;
+pub mod flow;
 mod history;
 mod hub;
 mod keys;

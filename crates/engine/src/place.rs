@@ -7,7 +7,7 @@ use weft_core::digest;
 use weft_core::error::Rejection;
 use weft_core::record::api_key;
 use weft_core::text::Text;
-use weft_core::{BulkId, ExecutionId, PartitionId};
+use weft_core::{BulkId, ExecutionId, FlowId, PartitionId};
 
 /// Where a new execution is placed: with its parent, else by its keys, else in `otherwise`.
 pub fn of_submission(
@@ -49,6 +49,13 @@ pub fn of_id(shared: &Shared, id: ExecutionId) -> Result<PartitionId, Rejection>
     Ok(partition)
 }
 
+pub fn of_flow(shared: &Shared, id: FlowId) -> Result<PartitionId, Rejection> {
+    match usize::from(id.partition().0) < shared.partitions.len() {
+        true => Ok(id.partition()),
+        false => Err(Rejection::InvalidId { expected: "f" }),
+    }
+}
+
 pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
     match usize::from(id.partition().0) < shared.partitions.len() {
         true => Ok(id.partition()),
@@ -61,6 +68,7 @@ pub fn of_bulk(shared: &Shared, id: BulkId) -> Result<PartitionId, Rejection> {
 pub enum About {
     Execution(ExecutionId),
     Bulk(BulkId),
+    Flow(FlowId),
     /// A record of this partition.
     Partition(PartitionId),
     Nothing,
@@ -71,6 +79,7 @@ pub fn of_call(shared: &Shared, call: &Call) -> Result<PartitionId, Rejection> {
     match about(&call.command) {
         About::Execution(id) => of_id(shared, id),
         About::Bulk(id) => of_bulk(shared, id),
+        About::Flow(id) => of_flow(shared, id),
         About::Partition(partition) => Ok(partition),
         About::Nothing => Err(Rejection::invalid("items", "is empty")),
     }
@@ -135,5 +144,15 @@ pub fn about(command: &Command) -> About {
         Command::NoteRefusal(note) => About::Partition(note.partition),
         Command::KeepAnswer(keep) => About::Partition(keep.partition),
         Command::DrainNode(drain) => About::Partition(drain.partition),
+        Command::SubmitFlow(submit) => About::Flow(submit.id.expect("place: the engine has minted an id")),
+        Command::GrowFlow(grow) => About::Flow(grow.flow),
+        Command::SealFlow(seal) => About::Flow(seal.flow),
+        Command::CancelFlow(cancel) => About::Flow(cancel.flow),
+        Command::FinishFlow(finish) => About::Flow(finish.flow),
+        Command::ChangeFlow(change) => About::Flow(change.flow),
+        Command::PurgeFlow(purge) => About::Flow(purge.flow),
+        Command::VerifyFlow(verify) => About::Flow(verify.flow),
+        Command::AuditFlow(audit) => About::Flow(audit.flow),
+        Command::ReconcileGroup(reconcile) => About::Execution(reconcile.id),
     }
 }

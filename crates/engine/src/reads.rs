@@ -420,7 +420,7 @@ pub async fn step(
     let number = match read_one(shared, key, PartMask::ALL).await? {
         Some(Record::Dedup(dedup)) => match dedup.body.what {
             What::Step { number } => number,
-            What::Request { .. } | What::Key { .. } => return Err(Rejection::StepNotFound),
+            What::Request { .. } | What::Key { .. } | What::Flow { .. } => return Err(Rejection::StepNotFound),
         },
         _ => return Err(Rejection::StepNotFound),
     };

@@ -1,17 +1,21 @@
 //! What callers hand in, as builders: `Submission::new("mail").lane("bulk").delay_ms(5_000)`.
 
+mod claim_spec;
+
+pub(crate) use claim_spec::ClaimSpec;
+
 use crate::notices::Told;
-use crate::partition::LaneKey;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use weft_core::command::{self, CancelMode, ChildrenRule, DeadlineWish, Fence, Payload, RetryWish, Step, Steps, When};
+use weft_core::command::{
+    self, CancelMode, ChildrenRule, DeadlineWish, Downstream, Fence, Payload, RetryWish, Step, Steps, When,
+};
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::execution::Policy;
 use weft_core::reply::Claimed;
 use weft_core::text::{self, Capabilities, LANE_DEFAULT, Text};
-use weft_core::{CommitId, ExecutionId, LeaseId, Time};
+use weft_core::{CommitId, ExecutionId, Time};
 
 /// An execution to be. Everything but the kind has a default.
 #[derive(Clone, Debug)]
@@ -31,6 +35,10 @@ pub struct Submission {
     pub idempotency_key: Option<Bytes>,
     pub request_id: Option<Bytes>,
     pub parent: Option<(ExecutionId, Fence)>,
+    /// A child of a member stays outside its flow.
+    pub outside: bool,
+    /// A bad end of a child that joins a flow does not count against it.
+    pub uncritical: bool,
     pub trace: Option<Text>,
 }
 
@@ -51,6 +59,8 @@ impl Submission {
             idempotency_key: None,
             request_id: None,
             parent: None,
+            outside: false,
+            uncritical: false,
             trace: None,
         }
     }
@@ -156,6 +166,8 @@ impl Submission {
             tags: self.tags,
             idempotency_key: self.idempotency_key,
             parent: self.parent,
+            outside: self.outside,
+            uncritical: self.uncritical,
             trace: self.trace,
         })
     }
@@ -737,6 +749,8 @@ steered!(
         delay_ms: Option<u64> = None,
         priority: Option<u32> = None,
         steps: Steps = Steps::Clear,
+        downstream: Downstream = Downstream::Reopen,
+        ignore_dependencies: bool = false,
     }
 );
 
@@ -745,47 +759,5 @@ impl Replaying {
     pub fn keep_steps(mut self) -> Self {
         self.steps = Steps::Keep;
         self
-    }
-}
-
-/// A claim as the partitions see it: checked, canonical, shared.
-#[derive(Debug)]
-pub(crate) struct ClaimSpec {
-    pub namespace: Text,
-    pub worker: Text,
-    pub instance: Text,
-    pub lanes: Vec<LaneWish>,
-    pub mode: LaneMode,
-    pub kinds: Option<Arc<[Text]>>,
-    pub capabilities: Capabilities,
-    pub lease_ms: u64,
-    pub max_bytes: usize,
-    pub claim_ref: Option<[u8; 32]>,
-    pub session: Option<u64>,
-    pub principal: command::Principal,
-}
-
-impl ClaimSpec {
-    /// The command that leases this execution to the caller.
-    pub fn command(&self, id: ExecutionId, lease: LeaseId) -> command::Command {
-        command::Command::Claim(command::Claim {
-            id,
-            lease,
-            worker: self.worker.clone(),
-            instance: self.instance.clone(),
-            lease_ms: self.lease_ms,
-            kinds: self.kinds.clone(),
-            capabilities: self.capabilities.clone(),
-            claim_ref: self.claim_ref,
-            session: self.session,
-        })
-    }
-
-    pub fn lane_key(&self, wish: &LaneWish) -> LaneKey {
-        LaneKey { namespace: self.namespace.clone(), lane: wish.lane.clone() }
-    }
-
-    pub fn lane_keys(&self) -> impl Iterator<Item = LaneKey> {
-        self.lanes.iter().map(|wish| self.lane_key(wish))
     }
 }

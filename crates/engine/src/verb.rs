@@ -318,6 +318,8 @@ ask!(
         delay_ms: item.delay_ms,
         priority: item.priority,
         steps: item.steps,
+        downstream: item.downstream,
+        ignore_dependencies: item.ignore_dependencies,
     }),
     Reply::Replayed { public_state, replays } => (public_state, replays),
     revision = item.expected_revision

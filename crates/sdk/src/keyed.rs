@@ -16,6 +16,7 @@ impl Minted {
     pub fn own(&self, reply: &mut Reply) {
         match reply {
             Reply::SubmitExecution(submitted) if self.0.contains(&0) => submitted.duplicate = false,
+            Reply::SubmitFlow(submitted) if self.0.contains(&0) => submitted.duplicate = false,
             Reply::SubmitExecutions(reply) => {
                 for index in &self.0 {
                     if let Some(Item::Ok(submitted)) = reply.results.get_mut(*index) {
@@ -33,6 +34,10 @@ pub fn mint(call: &mut Call, world: &World) -> Minted {
     let mut minted = Minted::default();
     match call {
         Call::SubmitExecution(args) if args.body.idempotency_key.is_none() && args.idempotency_key.is_none() => {
+            minted.0.insert(0);
+            header(args, world);
+        }
+        Call::SubmitFlow(args) if args.body.idempotency_key.is_none() && args.idempotency_key.is_none() => {
             minted.0.insert(0);
             header(args, world);
         }
@@ -65,6 +70,14 @@ pub fn mint(call: &mut Call, world: &World) -> Minted {
         Call::RevokeExecution(args) => beside(args, |body| &mut body.request_id, world),
         Call::ForceComplete(args) => beside(args, |body| &mut body.request_id, world),
         Call::ForceFail(args) => beside(args, |body| &mut body.request_id, world),
+        Call::AddMembers(args) => beside(args, |body| &mut body.request_id, world),
+        Call::AddEdges(args) => beside(args, |body| &mut body.request_id, world),
+        Call::SealFlow(args) => beside(args, |body| &mut body.request_id, world),
+        Call::FinishFlow(args) => beside(args, |body| &mut body.request_id, world),
+        Call::CancelFlow(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ChangeFlow(args) => beside(args, |body| &mut body.request_id, world),
+        Call::ReplayFlow(args) => beside(args, |body| &mut body.request_id, world),
+        Call::PurgeFlow(args) => header(args, world),
         Call::CreateKey(args) => beside(args, |body| &mut body.request_id, world),
         Call::ChangeKey(args) => beside(args, |body| &mut body.request_id, world),
         Call::StartBulk(args) => beside(args, |body| &mut body.request_id, world),
@@ -101,6 +114,8 @@ pub fn wait_of(call: &Call) -> Duration {
     let ms = match call {
         Call::GetExecution(args) => args.query.wait_ms,
         Call::GetResult(args) => args.query.wait_ms,
+        Call::GetFlow(args) => args.query.wait_ms,
+        Call::CancelFlow(args) => args.body.wait_ms,
         Call::Claim(args) => args.body.wait_ms,
         _ => None,
     };
@@ -111,6 +126,7 @@ pub fn wait_of(call: &Call) -> Duration {
 mod tests {
     use super::*;
     use weft_api::execution::{Replay, Submit, SubmitBatch};
+    use weft_api::flow::{FlowSubmitted, PublicFlowState};
     use weft_api::{Operation, op};
 
     fn minted<O: Operation>(args: Args<O::Path, O::Query, O::Body>) -> Call {
@@ -132,6 +148,26 @@ mod tests {
         given.idempotency_key = Some("mine".into());
         let Call::ReplayExecution(args) = minted::<op::ReplayExecution>(given) else { panic!() };
         assert_eq!((args.idempotency_key.as_deref(), args.body.request_id), (Some("mine"), None));
+    }
+
+    #[test]
+    fn sdk_3_a_flow_under_a_minted_key_is_no_duplicate() {
+        let mut call = op::SubmitFlow::call(Args::default());
+        let minted = mint(&mut call, &World::of_system());
+        let Call::SubmitFlow(args) = call else { panic!() };
+        assert!(args.idempotency_key.is_some());
+        let submitted = FlowSubmitted {
+            id: "f".into(),
+            members: Default::default(),
+            revision: 1,
+            public_flow_state: PublicFlowState::Open,
+            duplicate: true,
+            purged: false,
+        };
+        let mut reply = Reply::SubmitFlow(submitted);
+        minted.own(&mut reply);
+        let Reply::SubmitFlow(submitted) = reply else { panic!() };
+        assert!(!submitted.duplicate, "the reply to an earlier try of the same call was lost");
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod keyed;
 pub mod layer;
 mod transport;
 
+pub mod flow;
 pub mod payload;
 
 pub mod client;
@@ -36,14 +37,15 @@ pub mod worker;
 #[cfg(feature = "test")]
 pub mod test;
 
-pub use client::{Client, Connect, NoResult, Run, Submission};
+pub use client::{Client, Connect, Flow, FlowHandle, NoResult, Run, Submission};
 pub use error::Error;
+pub use flow::{Edge, Group, Member, Node};
 pub use payload::Codec;
 pub use shutdown::shutdown_signal;
 pub use transport::Transport;
 pub use weft_api as api;
 pub use weft_api::{Args, Class, Code, Operation, Payload, Problem, op};
 pub use worker::{
-    Checkpoint, Coded, Ctx, Failure, FromTask, Info, IntoResult, Json, OrFail, Outcome, Raw, State, Tags, Task, Worker,
-    WorkerHandle,
+    Checkpoint, Coded, Ctx, Failure, FromTask, Info, Inputs, IntoResult, Json, OrFail, Outcome, Raw, State, Tags, Task,
+    Worker, WorkerHandle,
 };

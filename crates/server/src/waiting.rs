@@ -79,6 +79,8 @@ pub fn wait_of(call: &Call) -> Duration {
         Call::Claim(args) => args.body.wait_ms,
         Call::GetExecution(args) => args.query.wait_ms,
         Call::GetResult(args) => args.query.wait_ms,
+        Call::GetFlow(args) => args.query.wait_ms,
+        Call::CancelFlow(args) => args.body.wait_ms,
         _ => None,
     };
     Duration::from_millis(ms.unwrap_or(0).min(CLAIM_WAIT_MAX_MS))

@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
+use weft_core::limits::Limits;
 use weft_engine::{Client, Config, Engine, Stats};
 use weft_store::faulty::{Faults, Faulty};
 use weft_store::memory::MemoryStore;
@@ -135,8 +136,10 @@ impl Cluster {
         self.nodes()[index].faulty = Some(faulty.clone());
         let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight, index));
         let runtime = Arc::new(SimRuntime::new(self.world.clone(), group, skew, dice));
-        let config =
-            Config { node: format!("n{index}").into(), cache_bytes: self.settings.cache_bytes, ..Config::default() };
+        // Members that nobody seals end within the time that a seed has.
+        let limits = Limits { seal_by_ms: 30_000, ..Limits::default() };
+        let (node, cache_bytes) = (format!("n{index}").into(), self.settings.cache_bytes);
+        let config = Config { node, cache_bytes, limits, ..Config::default() };
         let cluster = Arc::downgrade(self);
         let world = self.world.clone();
         let task = async move {

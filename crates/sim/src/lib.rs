@@ -9,6 +9,7 @@ mod client;
 mod cluster;
 mod dice;
 pub mod executor;
+mod flows;
 mod log;
 mod node;
 mod outside;

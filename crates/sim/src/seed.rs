@@ -4,6 +4,7 @@ use crate::checker::{Judge, SharedJudge};
 use crate::client;
 use crate::cluster::{self, Cluster};
 use crate::executor::World;
+use crate::flows;
 use crate::log::Log;
 use crate::node::NETWORK;
 use crate::outside::{Caller, Outside};
@@ -103,6 +104,7 @@ impl Run {
             spawn(Box::pin(Worker::new(caller, number).run()));
         }
         spawn(Box::pin(client::submit_all(self.outside.clone())));
+        spawn(Box::pin(flows::submit_all(self.outside.clone())));
         for number in 0..2 {
             spawn(Box::pin(client::steer(Caller::new(self.outside.clone(), "steerer", number))));
         }
@@ -148,7 +150,8 @@ impl Run {
             if now_ms > settled_ms {
                 judge.check_waiters(now_ms, bound_ms);
             }
-            if judge.executions().all(|execution| execution.is_done()) && now_ms > settled_ms {
+            let done = judge.executions().all(|execution| execution.is_done()) && judge.unfinished_flows().is_empty();
+            if done && now_ms > settled_ms {
                 return;
             }
         }
@@ -159,7 +162,9 @@ impl Run {
             .take(3)
             .map(|execution| format!("{} {:?}", execution.id, execution.hot.state))
             .collect();
-        judge.violation("liveness", format!("not done {HEAL_MS_MAX} ms after healing: {}", stuck.join("; ")));
+        let flows = judge.unfinished_flows();
+        let stuck = stuck.into_iter().chain(flows).collect::<Vec<_>>().join("; ");
+        judge.violation("liveness", format!("not done {HEAL_MS_MAX} ms after healing: {stuck}"));
     }
 
     /// Every execution that is there reads as the commits say, whatever node is asked.

@@ -14,7 +14,7 @@ use crate::options::{Options, PARTITIONS_DEFAULT};
 use uuid::Uuid;
 
 /// The format this program writes.
-pub const VERSION: i64 = 3;
+pub const VERSION: i64 = 4;
 
 /// Brings a store from `version - 1` to `version`.
 struct Upgrade {
@@ -129,6 +129,73 @@ create table registers (
     primary key (partition, id)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
 alter table registers alter column body set storage external",
+    },
+    Upgrade {
+        version: 4,
+        what: "add flows: graphs of executions, their edges, and what is left of purged members",
+        sql: "\
+alter table executions add column flow bytea;
+alter table executions add column member_no bigint;
+alter table executions add column live_in bytea;
+alter table executions add column member bytea;
+alter table executions add column inlets bytea;
+alter table executions alter column member set storage external;
+alter table executions alter column inlets set storage external;
+create index executions_by_flow on executions (partition, flow, member_no, id) where partition >= 0 and flow is not null;
+create table executions_live (
+    partition smallint not null,
+    live_in bytea not null,
+    id bytea not null,
+    primary key (partition, live_in, id)
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+create table flows (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    namespace text collate \"C\" not null,
+    created_at bigint not null,
+    kind text collate \"C\" not null,
+    name text collate \"C\",
+    state text collate \"C\" not null,
+    members bigint not null,
+    live bigint not null,
+    finished_at bigint,
+    hot bytea,
+    definition bytea,
+    summary bytea,
+    tags bytea,
+    trouble bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table flows alter column hot set storage external;
+alter table flows alter column definition set storage external;
+alter table flows alter column summary set storage external;
+alter table flows alter column tags set storage external;
+alter table flows alter column trouble set storage external;
+create index flows_by_created on flows (partition, namespace, created_at, id) where partition >= 0;
+create table edges (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    flow bytea not null,
+    upstream bytea not null,
+    downstream bytea not null,
+    state text collate \"C\" not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table edges alter column body set storage external;
+create table tombstones (
+    partition smallint not null,
+    id bytea not null,
+    revision uuid not null,
+    flow bytea not null,
+    member_no bigint not null,
+    body bytea,
+    primary key (partition, id)
+) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_analyze_scale_factor = 0.05);
+alter table tombstones alter column body set storage external;
+create index tombstones_by_flow on tombstones (partition, flow, member_no, id) where partition >= 0",
     },
 ];
 

@@ -12,7 +12,7 @@ use std::path::Path;
 pub const APPLICATION_ID: i64 = 0x5765_6674;
 
 /// The format this program writes.
-pub const VERSION: i64 = 5;
+pub const VERSION: i64 = 6;
 
 /// Brings a file from `version - 1` to `version`.
 struct Upgrade {
@@ -20,7 +20,7 @@ struct Upgrade {
     sql: &'static str,
 }
 
-const UPGRADES: [Upgrade; 4] = [
+const UPGRADES: [Upgrade; 5] = [
     Upgrade { version: 2, sql: "drop index feed_by_commit" },
     Upgrade {
         version: 3,
@@ -125,6 +125,60 @@ create table registers (
     body blob,
     primary key (partition, id)
 ) without rowid",
+    },
+    Upgrade {
+        version: 6,
+        sql: "alter table executions add column flow blob;
+alter table executions add column member_no integer;
+alter table executions add column live_in blob;
+alter table executions add column member blob;
+alter table executions add column inlets blob;
+create index executions_by_flow on executions (partition, flow, member_no, id) where flow is not null;
+create index executions_live on executions (partition, live_in, id) where live_in is not null;
+create table flows (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    created_at integer not null,
+    kind text collate binary not null,
+    name text collate binary,
+    state text collate binary not null,
+    members integer not null,
+    live integer not null,
+    finished_at integer,
+    hot blob,
+    definition blob,
+    summary blob,
+    tags blob,
+    trouble blob,
+    primary key (partition, id)
+) without rowid;
+create index flows_by_created on flows (partition, namespace, created_at, id);
+create table edges (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    flow blob not null,
+    upstream blob not null,
+    downstream blob not null,
+    state text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create table tombstones (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    flow blob not null,
+    member_no integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+create index tombstones_by_flow on tombstones (partition, flow, member_no, id)",
     },
 ];
 

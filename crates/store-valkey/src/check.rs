@@ -203,7 +203,14 @@ pub async fn inspect(options: &Options) -> Vec<Finding> {
     }
     findings.push(match meta::read(options, &survey.layout).await {
         Ok(Some(meta)) => {
-            Finding::fine("store", format!("format {}, {} partitions, id {}", meta.format, meta.partitions, meta.id))
+            let found = format!("format {}, {} partitions, id {}", meta.format, meta.partitions, meta.id);
+            match meta.format == meta::FORMAT {
+                true => Finding::fine("store", found),
+                false => {
+                    let found = format!("{found}; this program writes format {}", meta::FORMAT);
+                    Finding::problem("store", found, "`weft migrate` brings it up to date")
+                }
+            }
         }
         Ok(None) => Finding::problem("store", "there is none under this prefix", "`weft migrate` makes it"),
         Err(error) => problem(&error),

@@ -48,6 +48,10 @@ pub enum OpenError {
     Absent { url: String },
     #[error("cannot open `{url}` with {asked} partitions: it was made with {stored}, which cannot change")]
     Partitions { url: String, asked: u16, stored: u16 },
+    #[error(
+        "cannot open `{url}`: it has format {found} and this program writes {known}; run `weft migrate --store {url}`"
+    )]
+    Older { url: String, found: u64, known: u64 },
     #[error("cannot open `{url}`: it has format {found}, and this program knows up to {known}; use a newer one")]
     Newer { url: String, found: u64, known: u64 },
     #[error("cannot open `{url}`: the key `{key}` is not what Weft writes there ({why})")]

@@ -11,7 +11,15 @@ use crate::route::Layout;
 use crate::slots::slot;
 use uuid::Uuid;
 
-const FORMAT: u64 = 1;
+/// The format this program writes.
+pub const FORMAT: u64 = 2;
+
+/// What each format after the first one brings. Kinds, parts and indexes have keys of their own, so that nothing is
+/// rewritten for them. The number is raised all the same, to keep out programs that know less: such a one would leave parts
+/// behind when it deletes a record, and take the timers of others for poison.
+const UPGRADES: [&str; FORMAT as usize - 1] =
+    ["add flows: graphs of executions, their edges, and what is left of purged members"];
+
 const PARTITIONS: u16 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +51,14 @@ pub async fn migrate(options: &Options, check: bool) -> Result<Plan, OpenError> 
     let found = read(options, &survey.layout).await?;
     let mut plan = Plan { found: found.map(|meta| meta.format), format: FORMAT, steps: Vec::new(), done: !check };
     match found {
-        Some(meta) => verify(options, meta)?,
+        Some(meta) => {
+            verify(options, meta)?;
+            let done = meta.format.saturating_sub(1) as usize;
+            plan.steps = UPGRADES.iter().skip(done).map(|step| (*step).to_owned()).collect();
+            if !check {
+                upgrade(options, &survey.layout, meta).await?;
+            }
+        }
         None => {
             let partitions = wanted(options);
             plan.steps.push(format!("make a store with {partitions} partitions under the prefix `{}`", options.prefix));
@@ -125,6 +140,33 @@ pub fn verify(options: &Options, meta: Meta) -> Result<(), OpenError> {
         true => Ok(()),
         false => Err(OpenError::Partitions { url: options.url(), asked, stored }),
     }
+}
+
+/// Brings an older store up to date; one that is so already is left alone, and so is one with another number of
+/// partitions than was asked for. Several programs may do this at once: none lowers what a newer one has written.
+pub async fn upgrade(options: &Options, layout: &Layout, mut meta: Meta) -> Result<Meta, OpenError> {
+    verify(options, meta)?;
+    let dial = dial(options, layout);
+    let key = Keys::new(&options.prefix).meta();
+    while meta.format < FORMAT {
+        let raised = async {
+            let mut connection = dial.connect().await?;
+            redis::cmd("WATCH").arg(&key).exec_async(&mut connection).await?;
+            let found: Option<u64> = redis::cmd("HGET").arg(&key).arg("format").query_async(&mut connection).await?;
+            if found == Some(meta.format) {
+                let mut raise = redis::pipe();
+                raise.atomic().cmd("HSET").arg(&key).arg("format").arg(FORMAT).ignore();
+                // Null if somebody was faster; what it wrote is read below.
+                raise.query_async::<redis::Value>(&mut connection).await?;
+            }
+            Ok::<(), redis::RedisError>(())
+        };
+        let failed =
+            |error: redis::RedisError| OpenError::Server { address: dial.address.clone(), why: error.to_string() };
+        raised.await.map_err(failed)?;
+        meta = read(options, layout).await?.ok_or_else(|| OpenError::Absent { url: options.url() })?;
+    }
+    Ok(meta)
 }
 
 /// Makes the store, or finds that somebody else was faster: every field is only written where it is missing, and all of

@@ -48,14 +48,19 @@ pub struct ValkeyStore {
 
 impl ValkeyStore {
     /// Opens the store after a look at every primary. Refuses servers that would lose or delete what they acknowledged,
-    /// another number of partitions, and a store that a newer program made.
+    /// another number of partitions, and a store that a newer program made; an older one is brought up to date if the
+    /// options say so.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         let survey = check::survey(&options).await?;
         if let Some(problem) = survey.problems.into_iter().next() {
             return Err(problem);
         }
         let meta = match (meta::read(&options, &survey.layout).await?, options.migrate) {
-            (Some(meta), _) => meta,
+            (Some(meta), _) if meta.format == meta::FORMAT => meta,
+            (Some(meta), Migrate::Auto) => meta::upgrade(&options, &survey.layout, meta).await?,
+            (Some(meta), Migrate::Check) => {
+                return Err(OpenError::Older { url: options.url(), found: meta.format, known: meta::FORMAT });
+            }
             (None, Migrate::Auto) => meta::create(&options, &survey.layout).await?,
             (None, Migrate::Check) => return Err(OpenError::Absent { url: options.url() }),
         };

@@ -18,6 +18,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-tls", knows: &[] },
     Layer { name: "weft-config", knows: &["weft-core"] },
     Layer { name: "weft-exec", knows: &[] },
+    Layer { name: "weft-graph", knows: &[] },
     Layer { name: "weft-store-*", knows: &["weft-core", "weft-store", "weft-tls"] },
     Layer { name: "weft-engine", knows: &["weft-core", "weft-store"] },
     Layer { name: "weft-sim", knows: &["weft-core", "weft-store", "weft-engine"] },

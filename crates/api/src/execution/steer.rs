@@ -80,8 +80,23 @@ pub struct Replay {
     /// `clear` unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<StepsOnReplay>,
+    /// Of a member of a flow; `reopen` unless given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downstream: Option<Downstream>,
+    /// Of a skipped member of a flow: it runs with the inputs there are. Needs the scope `operate`
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_dependencies: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+}
+
+/// What a replay does to the edges that leave a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Downstream {
+    /// They wait again where their downstreams have not begun
+    Reopen,
+    Keep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,10 +1,13 @@
 //! The scenarios, one per file, and their names.
 
 mod backlog;
+mod fan_out;
 mod floor;
+mod flow_chain;
 mod idle;
 mod latency;
 mod lifecycle;
+mod quorum_cancel;
 mod remote;
 
 use crate::options::Options;
@@ -24,11 +27,22 @@ pub enum Scenario {
     Latency,
     Backlog,
     Idle,
+    FlowChain,
+    FanOut,
+    QuorumCancel,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 5] =
-        [Scenario::Floor, Scenario::Lifecycle, Scenario::Latency, Scenario::Backlog, Scenario::Idle];
+    pub const ALL: [Scenario; 8] = [
+        Scenario::Floor,
+        Scenario::Lifecycle,
+        Scenario::Latency,
+        Scenario::Backlog,
+        Scenario::Idle,
+        Scenario::FlowChain,
+        Scenario::FanOut,
+        Scenario::QuorumCancel,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,6 +51,9 @@ impl Scenario {
             Scenario::Latency => "latency",
             Scenario::Backlog => "backlog",
             Scenario::Idle => "idle",
+            Scenario::FlowChain => "flow-chain",
+            Scenario::FanOut => "fan-out",
+            Scenario::QuorumCancel => "quorum-cancel",
         }
     }
 
@@ -48,6 +65,8 @@ impl Scenario {
             Scenario::Backlog => &["--n", "--workers", "--payload", "--nodes"],
             Scenario::Latency => &["--n", "--payload"],
             Scenario::Idle => &["--seconds", "--nodes"],
+            Scenario::FlowChain | Scenario::FanOut => &["--n", "--workers", "--payload"],
+            Scenario::QuorumCancel => &["--n", "--payload"],
         }
     }
 
@@ -57,6 +76,7 @@ impl Scenario {
             Scenario::Latency => 10,
             Scenario::Backlog => 20_000,
             Scenario::Floor | Scenario::Lifecycle | Scenario::Idle => 1,
+            Scenario::FlowChain | Scenario::FanOut | Scenario::QuorumCancel => 1,
         }
     }
 }
@@ -71,5 +91,8 @@ pub async fn run(scenario: Scenario, target: &impl Target, options: &Options, wa
         Scenario::Latency => latency::run(target, options, &*watch).await,
         Scenario::Backlog => backlog::run(target, options, watch).await,
         Scenario::Idle => idle::run(target, options, &*watch).await,
+        Scenario::FlowChain => flow_chain::run(target, options, watch).await,
+        Scenario::FanOut => fan_out::run(target, options, watch).await,
+        Scenario::QuorumCancel => quorum_cancel::run(target, options, watch).await,
     }
 }

@@ -35,7 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "K")]
     nodes: Option<usize>,
 
-    /// Executions, or rounds of `latency` [default: 20000; latency 300, backlog 1000000]
+    /// Executions, or rounds of `latency` [default: 20000; latency 300, backlog 1000000,
+    /// flow-chain 200 flows, fan-out 9998, quorum-cancel 20 rounds]
     #[arg(long, value_name = "N")]
     n: Option<u64>,
 
@@ -76,6 +77,12 @@ enum Choice {
     Backlog,
     /// What an engine costs that has nothing to do
     Idle,
+    /// Chains of ten steps, many at once and one at a time
+    FlowChain,
+    /// One execution, ten thousand behind it, one that joins them
+    FanOut,
+    /// One of many siblings succeeds and the others are cancelled
+    QuorumCancel,
     /// One after the other
     All,
 }
@@ -88,6 +95,9 @@ impl Choice {
             Choice::Latency => &[Scenario::Latency],
             Choice::Backlog => &[Scenario::Backlog],
             Choice::Idle => &[Scenario::Idle],
+            Choice::FlowChain => &[Scenario::FlowChain],
+            Choice::FanOut => &[Scenario::FanOut],
+            Choice::QuorumCancel => &[Scenario::QuorumCancel],
             Choice::All => &Scenario::ALL,
         }
     }

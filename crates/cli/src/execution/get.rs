@@ -108,7 +108,7 @@ async fn watch(remote: &Remote, args: &Args, mut patience: Patience<'_>, mut exe
             // Up to where it began, and everything below is cleared, so that a shorter view leaves nothing behind.
             let back = if lines > 0 { format!("\x1b[{lines}F\x1b[J") } else { String::new() };
             terminal::put(&format!("{back}{view}"))?;
-            lines = rows(&view, terminal::width());
+            lines = terminal::rows(&view, terminal::width());
         } else if written != execution.revision {
             written = execution.revision.clone();
             remote.put(&execution, execution.public_state.name(), || shown(&execution, remote))?;
@@ -131,22 +131,5 @@ async fn watch(remote: &Remote, args: &Args, mut patience: Patience<'_>, mut exe
                 lines = 0;
             }
         }
-    }
-}
-
-/// Rows of the terminal that a view takes, with lines that are longer than it is wide.
-fn rows(view: &str, width: Option<usize>) -> usize {
-    let width = width.unwrap_or(usize::MAX).max(1);
-    view.lines().map(|line| terminal::letters(line).div_ceil(width).max(1)).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_line_takes_as_many_rows_as_it_needs() {
-        assert_eq!(rows("12345\n\n\x1b[31m1234\x1b[0m", Some(4)), 4);
-        assert_eq!(rows("12345", None), 1);
     }
 }

@@ -47,6 +47,11 @@ fn limits(settings: &Settings) -> Limits {
         step_max: settings.get(keys::LIMITS_STEP),
         request_ttl_ms: ms(settings.get(keys::EXECUTION_REQUEST_TTL)),
         audit_kept_ms: ms(settings.get(keys::AUDIT_RETENTION)),
+        flow_members_max: settings.get(keys::LIMITS_FLOW_MEMBERS),
+        flow_edges_max: settings.get(keys::LIMITS_FLOW_EDGES) as u64,
+        edges_per_member_max: settings.get(keys::LIMITS_EDGES_PER_MEMBER),
+        inputs_inline_max: settings.get(keys::LIMITS_INPUTS),
+        seal_by_ms: ms(settings.get(keys::FLOW_SEAL_BY)),
     }
 }
 

@@ -12,12 +12,12 @@ mod wait;
 
 pub use bulk::Bulk;
 pub use input::{read_input, read_stdin};
-pub use name::names;
+pub use name::{flow_name, names};
 pub use options::{Here, Options, With, duration};
-pub use page::{Filter, moment, walk};
+pub use page::{Filter, moment, states, tag, walk};
 pub use problem::{fault, told};
 pub use select::{Danger, ENDED, LIVE, Selection, Verb, apply, confirm, each};
-pub use wait::{Heard, Patience, until_all_done, until_done};
+pub use wait::{Heard, Patience, TIMED_OUT, until_all_done, until_done, until_flow_done};
 
 use crate::terminal::{self, Colour};
 use anyhow::Result;

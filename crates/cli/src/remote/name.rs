@@ -1,4 +1,4 @@
-//! Ids that are cut to their end: `…3c9e01` or `3c9e01` stands for the one execution whose id ends so.
+//! Ids that are cut to their end: `…3c9e01` or `3c9e01` stands for the one execution, or the one flow, whose id ends so.
 
 use super::Remote;
 use super::page::{PAGE_MAX, walk};
@@ -6,8 +6,11 @@ use crate::fault::{Code, Fault};
 use anyhow::Result;
 use std::collections::BTreeMap;
 use weft_api::execution::ListQuery;
+use weft_api::flow::FlowsQuery;
+use weft_api::op;
+use weft_api::operation::NoBody;
 
-/// Executions that are looked through for an end, the newest first.
+/// Executions or flows that are looked through for an end, the newest first.
 const LOOKED_MAX: usize = 20 * PAGE_MAX as usize;
 
 /// Fewer letters would name too many.
@@ -16,18 +19,52 @@ const LETTERS_MIN: usize = 4;
 /// Candidates that an error names.
 const CANDIDATES_MAX: usize = 5;
 
-/// The ids that are meant, in order. A whole id is taken as it is and not looked for.
+/// What an id is of.
+#[derive(Clone, Copy)]
+struct Noun {
+    name: &'static str,
+    /// The code of an error that says that there is none
+    missing: &'static str,
+    /// The command that shows them
+    list: &'static str,
+}
+
+const EXECUTION: Noun = Noun { name: "execution", missing: "execution_not_found", list: "weft list" };
+const FLOW: Noun = Noun { name: "flow", missing: "flow_not_found", list: "weft flow list" };
+
+/// The ids of executions that are meant, in order. A whole id is taken as it is and not looked for.
 pub async fn names(remote: &Remote, given: &[String]) -> Result<Vec<String>> {
     // Ids have small letters; whoever writes large ones means the same.
     let given: Vec<String> = given.iter().map(|text| text.to_lowercase()).collect();
     let mut ends: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for text in given.iter().filter(|text| !is_whole(text)) {
-        ends.entry(end_of(text)?.to_owned()).or_default();
+        ends.entry(end_of(EXECUTION, text)?.to_owned()).or_default();
     }
     if !ends.is_empty() {
         look(remote, &mut ends).await?;
     }
-    given.iter().map(|text| if is_whole(text) { Ok(text.clone()) } else { the_one(text, &ends) }).collect()
+    given.iter().map(|text| if is_whole(text) { Ok(text.clone()) } else { the_one(EXECUTION, text, &ends) }).collect()
+}
+
+/// The id of the flow that is meant.
+pub async fn flow_name(remote: &Remote, given: &str) -> Result<String> {
+    let given = given.to_lowercase();
+    if is_whole(&given) {
+        return Ok(given);
+    }
+    let end = end_of(FLOW, &given)?;
+    let (mut found, mut looked) = (Vec::new(), 0);
+    let mut query = FlowsQuery { limit: Some(PAGE_MAX), ..FlowsQuery::default() };
+    loop {
+        let page = remote.call::<op::ListFlows>("look for it", [], query.clone(), NoBody {}).await?;
+        looked += page.items.len();
+        found.extend(page.items.into_iter().map(|flow| flow.id).filter(|id| id.ends_with(end)));
+        match page.next_cursor {
+            Some(cursor) if looked < LOOKED_MAX => query.cursor = Some(cursor),
+            _ => break,
+        }
+    }
+    the_one(FLOW, &given, &BTreeMap::from([(end.to_owned(), found)]))
 }
 
 async fn look(remote: &Remote, ends: &mut BTreeMap<String, Vec<String>>) -> Result<()> {
@@ -53,30 +90,35 @@ fn is_whole(text: &str) -> bool {
 }
 
 /// The end that a text names: what follows the dots, if there are any.
-fn end_of(text: &str) -> Result<&str> {
+fn end_of(noun: Noun, text: &str) -> Result<&str> {
     let end = text.rsplit(['…', '.']).next().unwrap_or(text);
     let is_end = end.len() >= LETTERS_MIN && end.chars().all(|letter| letter.is_ascii_hexdigit() || letter == '-');
     if is_end {
         return Ok(end);
     }
     let hint = format!("write the whole id, or at least the last {LETTERS_MIN} letters of it, like `…3c9e01`");
-    Err(Fault::new(Code::Usage, format!("`{text}` is not the id of an execution")).hint(hint).into())
+    Err(Fault::new(Code::Usage, format!("`{text}` is not the id of {} {}", article(noun), noun.name)).hint(hint).into())
 }
 
-fn the_one(text: &str, ends: &BTreeMap<String, Vec<String>>) -> Result<String> {
-    let found = ends.get(end_of(text)?).map(Vec::as_slice).unwrap_or_default();
+fn article(noun: Noun) -> &'static str {
+    if noun.name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" }
+}
+
+fn the_one(noun: Noun, text: &str, ends: &BTreeMap<String, Vec<String>>) -> Result<String> {
+    let found = ends.get(end_of(noun, text)?).map(Vec::as_slice).unwrap_or_default();
+    let Noun { name, missing, list } = noun;
     match found {
         [one] => Ok(one.clone()),
-        [] => Err(Fault::new(Code::Refused, format!("there is no execution whose id ends with `{text}`"))
-            .named("execution_not_found")
+        [] => Err(Fault::new(Code::Refused, format!("there is no {name} whose id ends with `{text}`"))
+            .named(missing)
             .hint(format!(
-                "`weft list` shows the newest; among those beyond the newest {LOOKED_MAX} only whole ids are found"
+                "`{list}` shows the newest; among those beyond the newest {LOOKED_MAX} only whole ids are found"
             ))
             .into()),
         many => {
             let shown: Vec<&str> = many.iter().take(CANDIDATES_MAX).map(String::as_str).collect();
             let more = if many.len() > CANDIDATES_MAX { ", …" } else { "" };
-            Err(Fault::new(Code::Refused, format!("{} executions have an id that ends with `{text}`", many.len()))
+            Err(Fault::new(Code::Refused, format!("{} {name}s have an id that ends with `{text}`", many.len()))
                 .named("ambiguous_id")
                 .hint(format!("write more of it: {}{more}", shown.join(", ")))
                 .into())
@@ -93,12 +135,12 @@ mod tests {
     #[test]
     fn an_end_may_have_dots_and_the_start_of_its_id_before_it() {
         for text in ["…3c9e01", "3c9e01", "...3c9e01", "x_7_…3c9e01"] {
-            assert_eq!(end_of(text).unwrap(), "3c9e01", "{text}");
+            assert_eq!(end_of(EXECUTION, text).unwrap(), "3c9e01", "{text}");
             assert!(!is_whole(text), "{text}");
         }
         assert!(is_whole(ID) && !is_whole(&ID[1..]));
         for text in ["", "…", "01", "mail", "invoice.send"] {
-            assert_eq!(Fault::exit_code(&end_of(text).unwrap_err()), 2, "{text}");
+            assert_eq!(Fault::exit_code(&end_of(EXECUTION, text).unwrap_err()), 2, "{text}");
         }
     }
 
@@ -107,10 +149,16 @@ mod tests {
         let other = ID.replace("5d2f", "5d2e");
         let ends =
             BTreeMap::from([("3c9e01".to_owned(), vec![ID.to_owned(), other.clone()]), ("ffff".to_owned(), vec![])]);
-        let (word, _, hint) = Fault::told(&the_one("…3c9e01", &ends).unwrap_err());
+        let (word, _, hint) = Fault::told(&the_one(EXECUTION, "…3c9e01", &ends).unwrap_err());
         assert_eq!(word, "error[ambiguous_id]:");
         let hint = hint.unwrap();
         assert!(hint.contains(ID) && hint.contains(&other), "{hint}");
-        assert_eq!(Fault::told(&the_one("ffff", &ends).unwrap_err()).0, "error[execution_not_found]:");
+        assert_eq!(Fault::told(&the_one(EXECUTION, "ffff", &ends).unwrap_err()).0, "error[execution_not_found]:");
+        let (word, message, hint) = Fault::told(&the_one(FLOW, "ffff", &ends).unwrap_err());
+        assert_eq!(
+            (word.as_str(), message.as_str()),
+            ("error[flow_not_found]:", "there is no flow whose id ends with `ffff`")
+        );
+        assert!(hint.unwrap().starts_with("`weft flow list` shows"));
     }
 }

@@ -103,14 +103,15 @@ fn terms(text: &str) -> Result<Terms, String> {
     }
 }
 
-fn states() -> impl TypedValueParser<Value = PublicState> {
+/// Names of the states of an execution.
+pub fn states() -> impl TypedValueParser<Value = PublicState> {
     let names = PublicState::ALL.map(PublicState::name);
     PossibleValuesParser::new(names)
         .map(|name| PublicState::from_name(&name).expect("state: clap allows only names of states"))
 }
 
 /// `key=value`, as it is.
-fn tag(text: &str) -> Result<String, String> {
+pub fn tag(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((key, _)) if !key.is_empty() => Ok(text.to_owned()),
         _ => Err("write `key=value`".to_owned()),

@@ -1,4 +1,4 @@
-//! Waiting until executions have ended, through restarts of the server.
+//! Waiting until executions and flows have ended, through restarts of the server.
 
 use super::Remote;
 use crate::fault::{Code, Fault};
@@ -7,6 +7,7 @@ use anyhow::Result;
 use futures_util::{StreamExt, stream};
 use std::time::{Duration, Instant};
 use weft_api::execution::{Execution, GetQuery};
+use weft_api::flow::{Flow, FlowQuery};
 use weft_api::op;
 use weft_api::operation::NoBody;
 
@@ -24,6 +25,41 @@ const AT_ONCE: usize = 64;
 
 /// Executions that an error names.
 const NAMED_MAX: usize = 10;
+
+/// Something whose end can be waited for.
+pub trait Awaited {
+    fn id(&self) -> &str;
+    fn state(&self) -> &'static str;
+    fn has_ended(&self) -> bool;
+}
+
+impl Awaited for Execution {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn state(&self) -> &'static str {
+        self.public_state.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.public_state.is_terminal()
+    }
+}
+
+impl Awaited for Flow {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn state(&self) -> &'static str {
+        self.public_flow_state.name()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.public_flow_state.is_terminal()
+    }
+}
 
 /// How long a command goes on waiting, and how it bears a server that is away.
 pub struct Patience<'a> {
@@ -70,19 +106,20 @@ impl<'a> Patience<'a> {
         Ok(())
     }
 
-    /// What to say of an execution that has not ended when there is none left.
-    pub fn timed_out(&self, seen: &Execution) -> anyhow::Error {
+    /// What to say of something that has not ended when there is none left.
+    pub fn timed_out(&self, seen: &impl Awaited) -> anyhow::Error {
         let away = if self.pause.is_some() { ", and the server is away" } else { "" };
         let after = time::span(self.begun.elapsed().as_millis() as u64);
-        let message = format!("`{}` is still {} after {after}{away}", seen.id, seen.public_state.name());
+        let message = format!("`{}` is still {} after {after}{away}", seen.id(), seen.state());
         Fault::new(Code::Unreachable, message)
             .named(TIMED_OUT)
-            .hint(format!("`weft explain {}` tells why", id::short(&seen.id)))
+            .hint(format!("`weft explain {}` tells why", id::short(seen.id())))
             .into()
     }
 }
 
-const TIMED_OUT: &str = "timed_out";
+/// The code of an error that says that patience is over.
+pub const TIMED_OUT: &str = "timed_out";
 
 /// Whether the server has been heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,25 +132,34 @@ pub enum Heard {
 
 /// Waits for the end of an execution, as long as the person has patience. `include` names payloads to bring along.
 pub async fn until_done(remote: &Remote, execution: &str, include: &str, heard: Heard) -> Result<Execution> {
-    wait(Patience::of(remote), execution, include, heard).await
+    wait(Patience::of(remote), heard, async |time| look(remote, execution, include, time).await).await
 }
 
-async fn wait(mut patience: Patience<'_>, execution: &str, include: &str, heard: Heard) -> Result<Execution> {
+/// Waits for the end of a flow, as long as the person has patience.
+pub async fn until_flow_done(remote: &Remote, flow: &str, heard: Heard) -> Result<Flow> {
+    wait(Patience::of(remote), heard, async |time| look_at_flow(remote, flow, time).await).await
+}
+
+/// `look` reads it, and lets the server wait so long for its end.
+async fn wait<T: Awaited>(
+    mut patience: Patience<'_>,
+    heard: Heard,
+    look: impl AsyncFn(Duration) -> Result<T>,
+) -> Result<T> {
     let mut seen = loop {
-        match look(&patience, execution, include, Duration::ZERO).await {
+        match look(Duration::ZERO).await {
             Ok(seen) => break seen,
             Err(error) if heard == Heard::NotYet || patience.is_over() => return Err(error),
             Err(error) => patience.bear(error).await?,
         }
     };
     patience.answered();
-    while !seen.public_state.is_terminal() {
+    while !seen.has_ended() {
         if patience.is_over() {
             return Err(patience.timed_out(&seen));
         }
         let time = patience.left().map_or(WAIT, |left| left.min(WAIT));
-        let looked = tokio::time::timeout(time + SLACK, look(&patience, execution, include, time));
-        match looked.await {
+        match tokio::time::timeout(time + SLACK, look(time)).await {
             Ok(Ok(now)) => {
                 patience.answered();
                 seen = now;
@@ -126,13 +172,23 @@ async fn wait(mut patience: Patience<'_>, execution: &str, include: &str, heard:
     Ok(seen)
 }
 
-async fn look(patience: &Patience<'_>, execution: &str, include: &str, time: Duration) -> Result<Execution> {
+async fn look(remote: &Remote, execution: &str, include: &str, time: Duration) -> Result<Execution> {
     let query = GetQuery {
         include: (!include.is_empty()).then(|| include.to_owned()),
         wait_ms: (!time.is_zero()).then_some(time.as_millis() as u64),
         until: (!time.is_zero()).then(|| "done".to_owned()),
     };
-    patience.remote.call::<op::GetExecution>("wait for it", [execution.to_owned()], query, NoBody {}).await
+    remote.call::<op::GetExecution>("wait for it", [execution.to_owned()], query, NoBody {}).await
+}
+
+/// A wait for a flow is no shorter: the rest of a patience is not spent on calls that ask for nothing.
+const FLOW_WAIT_MIN: Duration = Duration::from_millis(50);
+
+async fn look_at_flow(remote: &Remote, flow: &str, time: Duration) -> Result<Flow> {
+    // Asked for less than there is left, so that the answer comes before the call or the patience is over.
+    let time = (!time.is_zero()).then(|| (time * 3 / 4).max(FLOW_WAIT_MIN));
+    let query = FlowQuery { wait_ms: time.map(|time| time.as_millis() as u64), until: time.map(|_| "done".to_owned()) };
+    remote.call::<op::GetFlow>("wait for it", [flow.to_owned()], query, NoBody {}).await
 }
 
 /// Waits for the end of all, and hands each to `each` in their order. One patience for all: those that have not ended when
@@ -146,7 +202,8 @@ pub async fn until_all_done(
 ) -> Result<()> {
     let (begun, all) = (Instant::now(), ids.len());
     let waits = ids.into_iter().map(|id| async move {
-        let ended = wait(Patience::since(remote, begun), &id, include, heard).await;
+        let look = async |time| look(remote, &id, include, time).await;
+        let ended = wait(Patience::since(remote, begun), heard, look).await;
         (id, ended)
     });
     let mut waiting = stream::iter(waits).buffered(AT_ONCE);

@@ -8,7 +8,7 @@ use crate::terminal::{Paint, Table};
 use weft_api::execution::{Counts, Execution, PublicState};
 
 /// A note shorter than this is not worth its column.
-const NOTE_MIN: usize = 20;
+pub const NOTE_MIN: usize = 20;
 
 /// Executions as a table. On a terminal of `width` columns notes are cut so that a row takes one line.
 pub fn table(executions: &[Execution], now: u64, width: Option<usize>, paint: Paint) -> String {
@@ -34,7 +34,7 @@ pub fn table(executions: &[Execution], now: u64, width: Option<usize>, paint: Pa
 }
 
 /// The one thing worth knowing beside the state.
-fn note(execution: &Execution, now: u64) -> String {
+pub fn note(execution: &Execution, now: u64) -> String {
     let failure = || execution.failure.as_ref().map(failure_text).unwrap_or_default();
     match execution.public_state {
         PublicState::Active => match &execution.cancel {

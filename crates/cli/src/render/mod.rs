@@ -3,10 +3,13 @@
 pub mod attempt;
 pub mod execution;
 pub mod explain;
+pub mod flow;
+pub mod graph;
 pub mod history;
 pub mod id;
 pub mod key;
 pub mod list;
+pub mod member;
 pub mod payload;
 pub mod time;
 pub mod worker;

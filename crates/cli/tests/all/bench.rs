@@ -53,6 +53,16 @@ fn null(json: &Value, fields: &[&str]) {
 }
 
 #[test]
+fn flows_are_measured_and_checked() {
+    let json = measure(&["flow-chain", "--n", "5"]);
+    positive(&json, &["throughput_per_s", "p50_ms", "floor_commit_ms", "flows_per_s", "ratio_to_lifecycle"]);
+    let json = measure(&["fan-out", "--n", "40"]);
+    positive(&json, &["throughput_per_s", "total_ms", "created_ms", "join_ms"]);
+    let json = measure(&["quorum-cancel", "--n", "1"]);
+    positive(&json, &["p50_ms", "p99_ms", "ten_p50_ms", "thousand_p50_ms"]);
+}
+
+#[test]
 fn floor_measures_the_store_alone() {
     let json = measure(&["floor", "--n", "1000"]);
     positive(&json, &["n", "floor_per_s", "floor_commit_ms"]);

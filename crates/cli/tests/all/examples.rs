@@ -51,6 +51,28 @@ fn retries_pays_once_after_two_broken_lines_and_gives_up_at_once_on_nothing() {
     assert!(told.contains("there is nothing to charge"), "{told}");
 }
 
+/// Runs an example that ends by itself; what it prints.
+fn printed(dev: &Dev, name: &str) -> String {
+    stdout(&Command::new(example(name)).env("WEFT_URL", &dev.url).output().unwrap())
+}
+
+#[test]
+fn flows_fan_out_race_vote_and_go_on_after_a_failure() {
+    let dev = Dev::in_memory();
+    let counted = printed(&dev, "map_reduce");
+    assert!(counted.starts_with("14 words, counted by f_"), "{counted}");
+    let race = printed(&dev, "race");
+    assert!(race.starts_with("near was first\n2 were stopped in f_"), "{race}");
+    let vote = printed(&dev, "vote");
+    assert!(vote.starts_with("accepted by 2: yes; yes, with a remark"), "{vote}");
+    let pipeline = printed(&dev, "pipeline");
+    assert!(pipeline.starts_with("4 completed, 1 failed, 1 skipped"), "{pipeline}");
+    assert!(pipeline.contains("check: the picture is too large"), "{pipeline}");
+    let id = pipeline.rsplit(' ').next().unwrap().trim().trim_matches('`');
+    let tree = stdout(&weft(&dev, &["flow", "graph", id]));
+    assert!(tree.contains("publish") && tree.contains("skipped"), "{tree}");
+}
+
 #[test]
 fn any_program_is_a_worker() {
     let dev = Dev::in_memory();

@@ -12,7 +12,10 @@ impl Verb {
                 Command::Cancel(Cancel { id, fence: None, reason, mode, cascade })
             }
             Verb::Replay { reason, deadline, delay_ms, priority, steps } => {
-                Command::Replay(Replay { id, reason, deadline, delay_ms, priority, steps })
+                let (downstream, ignore_dependencies) = (Downstream::Reopen, false);
+                let replay =
+                    Replay { id, reason, deadline, delay_ms, priority, steps, downstream, ignore_dependencies };
+                Command::Replay(replay)
             }
             Verb::Hold { reason, revoke } => Command::Hold(Hold { id, reason, revoke }),
             Verb::Release { reason } => Command::Release(Release { id, reason }),

@@ -14,7 +14,7 @@ use crate::record::{Continuation, Execution, Record};
 use crate::reply::{Cancelled, Expired, Reply};
 use crate::schema::PartMask;
 use crate::text::{Text, check_range, check_text};
-use crate::tx::{Stop, Tx};
+use crate::tx::{List, Stop, Tx};
 
 pub fn validate(cmd: &command::Cancel) -> Result<(), Rejection> {
     check_text("reason", &cmd.reason, REASON_MAX)?;
@@ -56,7 +56,7 @@ pub fn cancel(tx: &mut Tx<'_>, who: &Principal, cmd: &command::Cancel) -> Result
     };
     note(&mut execution, "cancel", who, &cmd.reason, now);
     if let (Some(_), State::Active { .. }) = (grace_ms, &execution.hot.state) {
-        return Ok(ask_holder(tx, who, execution, request));
+        return Ok(ask_holder(tx, &who.name, execution, request));
     }
     let asked_before = matches!(&execution.hot.state, State::Active { cancel: Some(old), .. } if old.cascade);
     let end = End::cancelled(&Cancel { cascade: request.cascade || asked_before, ..request });
@@ -69,7 +69,7 @@ fn requester(who: &Principal) -> Reason {
 }
 
 /// Records the request; the lease stays valid. A second request may only bring the end nearer.
-fn ask_holder(tx: &mut Tx<'_>, who: &Principal, mut execution: Execution, request: Cancel) -> Reply {
+pub(crate) fn ask_holder(tx: &mut Tx<'_>, by: &Text, mut execution: Execution, request: Cancel) -> Reply {
     let State::Active { cancel, .. } = &mut execution.hot.state else {
         panic!("cancel: only Active has a holder");
     };
@@ -85,7 +85,7 @@ fn ask_holder(tx: &mut Tx<'_>, who: &Principal, mut execution: Execution, reques
     let kill_at = cancel.kill_at;
     if before != kill_at {
         let fact = Fact::CancelRequested { reason: cancel.reason.clone(), kill_at };
-        emit(tx, &execution, &who.name, fact);
+        emit(tx, &execution, by, fact);
     }
     tx.put_execution(execution);
     Reply::Cancelled(Cancelled::Requested { kill_at })
@@ -120,7 +120,7 @@ pub(super) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation) -> Result<E
         return Err(Rejection::internal("E11 the timer belongs to this work").into());
     };
     let (reason, by) = (reason.clone(), by.clone());
-    let ids = tx.children_from(continuation.owner, *after)?;
+    let ids = tx.list(List::Children(continuation.owner), *after)?;
     let page = &ids[..ids.len().min(FANOUT_PER_COMMIT)];
     let mut missing = false;
     for id in page {
@@ -169,7 +169,7 @@ mod tests {
     use crate::record::continuation::Work;
     use crate::reply::Expired;
     use crate::schema::Timer;
-    use crate::tx::CHILDREN_SCAN_MAX;
+    use crate::tx::LIST_SCAN_MAX;
 
     #[test]
     fn ex_62_more_children_than_one_commit_takes_are_cancelled_bit_by_bit() {
@@ -177,7 +177,7 @@ mod tests {
         let parent = world.submit(|_| {});
         let held = fence(&world.claim(parent));
         let spawn = |cmd: &mut Submit| cmd.parent = Some((parent, held));
-        let children: Vec<_> = (0..CHILDREN_SCAN_MAX + 300).map(|_| world.submit(spawn)).collect();
+        let children: Vec<_> = (0..LIST_SCAN_MAX + 300).map(|_| world.submit(spawn)).collect();
         world.run(Command::Cancel(calls::cancel(parent))).unwrap();
         let key = Key::Continuation(parent, Work::CancelChildren);
         assert_eq!(

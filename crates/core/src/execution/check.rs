@@ -27,6 +27,8 @@ pub enum NotTaken {
     Kind,
     Capabilities,
     Namespace,
+    /// Its flow lets nobody start.
+    Flow,
 }
 
 /// Refuses a caller that does not hold the lease of `execution`, as a fenced verb does.

@@ -5,6 +5,7 @@ use super::{emit, expire, steps};
 use crate::command::{Claim, Payload, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::inputs;
 use crate::id::{ExecutionId, LeaseId};
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, WORKER_MAX};
 use crate::record::attempt::{AttemptKind, Episode, Failure};
@@ -36,15 +37,20 @@ pub fn claim(tx: &mut Tx<'_>, who: &Principal, cmd: &Claim) -> Result<Reply, Sto
         }
         found => found?,
     };
+    let gate = match execution.member() {
+        Some(member) => tx.flow_of(member.flow)?.is_gate_open(),
+        None => true,
+    };
     let want = Want { namespace: &who.namespace, kinds: cmd.kinds.as_deref(), capabilities: &cmd.capabilities };
     match check::candidate(&execution, &want, now) {
+        Ok(()) if !gate => return Err(Rejection::NotClaimable { public_state: execution.public_state() }.into()),
         Ok(()) => {}
         Err(NotTaken::Namespace) => return Err(Rejection::ExecutionNotFound.into()),
         Err(NotTaken::DeadlineDue) => {
             expire::deadline(tx, execution, &Principal::engine().name)?;
             return Ok(Reply::Expired(Expired::Fired));
         }
-        Err(NotTaken::NotReady | NotTaken::Kind | NotTaken::Capabilities) => {
+        Err(NotTaken::NotReady | NotTaken::Kind | NotTaken::Capabilities | NotTaken::Flow) => {
             // A repeat of the call that took it gets the same lease again.
             if let Some(reference) = &cmd.claim_ref
                 && let Some(claimed) = again(tx, cmd.id, reference)?
@@ -62,6 +68,7 @@ pub fn claim(tx: &mut Tx<'_>, who: &Principal, cmd: &Claim) -> Result<Reply, Sto
     }
     let mut lineage = lineage(tx, &execution)?;
     lineage.steps = steps::handed(tx, &execution)?;
+    lineage.inputs = inputs::gather(tx, &mut execution)?;
     let reply = lease(&mut execution, cmd, lineage, now);
     let Some(open) = &execution.hot.open else {
         return Err(Rejection::internal("E5 Active has a running attempt").into());
@@ -93,7 +100,8 @@ pub fn again(tx: &mut Tx<'_>, id: ExecutionId, reference: &[u8; 32]) -> Result<O
     }
     let Some(open) = &execution.hot.open else { return Ok(None) };
     let resumed = open.episodes() > 1;
-    let mut lineage = Lineage { steps: steps::handed(tx, &execution)?, ..Lineage::default() };
+    let inputs = inputs::gather(tx, &mut execution.clone())?;
+    let mut lineage = Lineage { steps: steps::handed(tx, &execution)?, inputs, ..Lineage::default() };
     if let (AttemptKind::Retry, Some(of)) = (open.kind, open.previous) {
         lineage.failure = tx.find_attempt(id, of, PartMask::NONE)?.and_then(|attempt| attempt.failure);
     }
@@ -132,6 +140,7 @@ struct Lineage {
     failure: Option<Failure>,
     children: Option<ChildrenOutcome>,
     steps: steps::Handed,
+    inputs: inputs::Inputs,
 }
 
 fn prefetch_lineage(tx: &mut Tx<'_>, execution: &Execution) {
@@ -252,6 +261,9 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         children: lineage.children,
         steps: lineage.steps.steps,
         steps_more: lineage.steps.more,
+        flow: execution.member().map(|member| (member.flow, member.key.clone())),
+        inputs: lineage.inputs.given,
+        inputs_missing: lineage.inputs.missing,
     }
 }
 
@@ -291,7 +303,7 @@ fn children_outcome(tx: &mut Tx<'_>, waited: &Waited) -> Result<ChildrenOutcome,
 }
 
 /// The result of a success: that of its attempt, or what an operator gave if none was open.
-fn result(tx: &mut Tx<'_>, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Stop> {
+pub(crate) fn result(tx: &mut Tx<'_>, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Stop> {
     Ok(match attempt {
         Some(index) => tx
             .find_attempt(id, index, PartMask::of(attempt_schema::RESULT))?

@@ -7,6 +7,7 @@ use super::{emit, steps, visible, when};
 use crate::command::{Delay, Payload, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::decide;
 use crate::limits::Limits;
 use crate::record::Execution;
 use crate::record::attempt::AttemptState;
@@ -28,7 +29,7 @@ pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Sto
     if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Delay, now)? {
         return Ok(reply);
     }
-    refuse_if_cancelling(&execution, now)?;
+    refuse_if_cancelling(tx, &execution)?;
     steps::record(tx, &mut execution, &cmd.steps)?;
     save_checkpoint(&mut execution, &cmd.checkpoint, now);
     let until = when::moment(cmd.until, now);
@@ -46,10 +47,15 @@ pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Sto
 }
 
 /// What is about to be cancelled does not go to sleep.
-pub(super) fn refuse_if_cancelling(execution: &Execution, now: Time) -> Result<(), Rejection> {
+pub(super) fn refuse_if_cancelling(tx: &mut Tx<'_>, execution: &Execution) -> Result<(), Stop> {
     match &execution.hot.state {
         State::Active { cancel: Some(cancel), .. } => {
-            Err(Rejection::CancelRequested { kill_in_ms: cancel.kill_at.map(|at| at.since(now)) })
+            let kill_in_ms = cancel.kill_at.map(|at| at.since(tx.now()));
+            Err(Rejection::CancelRequested { kill_in_ms }.into())
+        }
+        // Nor does a member of a flow in which nobody starts again.
+        _ if decide::closed_for(tx, execution)?.is_some() => {
+            Err(Rejection::CancelRequested { kill_in_ms: None }.into())
         }
         _ => Ok(()),
     }

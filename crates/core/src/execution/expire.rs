@@ -8,9 +8,11 @@ use crate::change::DueEntry;
 use crate::command::{Expire, Principal, RetryWish};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::follow::Follow;
+use crate::flow::{cancel_flow, purge_flow, reopen, resolve, seal, siblings};
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{LeaseEnd, Outcome, Reason, State, Verdict};
-use crate::record::{Content, Execution, Key, Record};
+use crate::record::{Content, Execution, Flow, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::Text;
@@ -18,11 +20,12 @@ use crate::tx::{Stop, Tx};
 use crate::worker::reap;
 
 /// Fires the timer if the record has it armed and due. Firing it twice is harmless: the second finds it gone.
-pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, Stop> {
+pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire, follow: &mut Follow) -> Result<Reply, Stop> {
     let key = cmd.key.expect("expire: the engine names the record");
     let hint = Due { timer: cmd.timer, at: cmd.due };
     let Some(record) = armed(tx, key, hint)? else { return Ok(Reply::Expired(Expired::Stale)) };
     let expired = match record {
+        Record::Execution(execution) if cmd.timer == Timer::GroupCancel => siblings::go_on(tx, execution.id, follow)?,
         Record::Execution(execution) => fire(tx, *execution, cmd, &who.name)?,
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Audit(_) => {
             tx.delete(key);
@@ -30,18 +33,26 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire) -> Result<Reply, S
         }
         Record::Continuation(continuation) => match cmd.timer {
             Timer::Purge => purge::go_on(tx, *continuation)?,
+            Timer::Resolve => resolve::go_on(tx, *continuation, follow)?,
+            Timer::Reopen => reopen::go_on(tx, *continuation, follow)?,
             _ => cancel::go_on(tx, *continuation)?,
         },
         Record::Worker(worker) => match cmd.timer {
             Timer::Worker => reap::reap(tx, *worker, &who.name),
             _ => reap::postpone(tx, *worker),
         },
+        Record::Flow(flow) => fire_flow(tx, *flow, cmd.timer, &who.name, follow)?,
         Record::BulkJob(_) if cmd.timer == Timer::Retention => {
             tx.delete(key);
             Expired::Fired
         }
         Record::BulkJob(_) => return Err(Rejection::internal("E11 a bulk job goes on by a command of its own").into()),
-        Record::Attempt(_) | Record::Step(_) | Record::ApiKey(_) | Record::Register(_) => {
+        Record::Attempt(_)
+        | Record::Step(_)
+        | Record::ApiKey(_)
+        | Record::Register(_)
+        | Record::Edge(_)
+        | Record::Tombstone(_) => {
             return Err(Rejection::internal("E11 records of this kind have no timers").into());
         }
     };
@@ -93,15 +104,35 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             emit(tx, &execution, by, Fact::HoldLifted { hold: "children".into() });
             tx.put_execution(execution);
         }
-        Timer::Retention => purge::remove(tx, execution, by, &"".into())?,
-        Timer::Purge | Timer::CancelChildren | Timer::Bulk => {
+        Timer::Retention => purge::by_time(tx, execution, by)?,
+        Timer::Purge | Timer::CancelChildren | Timer::Bulk | Timer::Resolve | Timer::Reopen | Timer::GroupCancel => {
             return Err(Rejection::internal("E11 left-over work belongs to a continuation").into());
         }
         Timer::Worker | Timer::WorkerLeases => {
             return Err(Rejection::internal("E11 these timers belong to a worker").into());
         }
+        Timer::SealBy
+        | Timer::FlowSeal
+        | Timer::FlowEnding
+        | Timer::FlowVerify
+        | Timer::DependencyAudit
+        | Timer::FlowPurge => return Err(Rejection::internal("E11 these timers belong to a flow").into()),
     }
     Ok(Expired::Fired)
+}
+
+fn fire_flow(tx: &mut Tx<'_>, flow: Flow, timer: Timer, by: &Text, follow: &mut Follow) -> Result<Expired, Stop> {
+    match timer {
+        Timer::SealBy | Timer::Deadline => cancel_flow::by_time(tx, flow, by, timer, follow),
+        Timer::FlowSeal => seal::go_on(tx, flow, follow),
+        Timer::FlowEnding => cancel_flow::go_on(tx, flow, follow),
+        Timer::FlowPurge => purge_flow::go_on(tx, flow, by),
+        Timer::Retention => {
+            purge_flow::begin(tx, flow, by);
+            Ok(Expired::Fired)
+        }
+        _ => Err(Rejection::internal("E11 a flow goes on by a command of its own").into()),
+    }
 }
 
 /// Ends it because its deadline is reached, whatever state it is in.

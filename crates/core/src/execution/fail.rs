@@ -8,6 +8,7 @@ use super::{backoff, emit, steps, visible};
 use crate::command::{Fail, Payload, Principal, RetryWish};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow;
 use crate::limits::{BACKOFF_MS_MAX, CATEGORY_MAX, FAILURE_DETAIL_MAX, FAILURE_MESSAGE_MAX, Limits};
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{AfterFailure, LeaseEnd, Next, Outcome, Reason, State, Why};
@@ -74,7 +75,11 @@ pub(super) fn after_failure(
     failing: Failing,
     by: &Text,
 ) -> Result<AfterFailure, Stop> {
-    let after = decide(&execution, &failing, tx.now());
+    let closed = flow::decide::closed_for(tx, &execution)?;
+    let after = match closed {
+        Some(_) => AfterFailure::Ended { outcome: Outcome::Cancelled, reason: Reason::Flow },
+        None => decide(&execution, &failing, tx.now()),
+    };
     let lease = if failing.timed_out { LeaseEnd::TimedOut } else { LeaseEnd::Failed(after) };
     let mut failure =
         Failure { category: failing.category, message: failing.message, retry_at: None, detail: failing.detail };
@@ -100,7 +105,10 @@ pub(super) fn after_failure(
                 State::Active { cancel: Some(cancel), .. } => {
                     (cancel.by.clone(), cancel.cascade.then(|| cancel.reason.clone()))
                 }
-                _ => (by.clone(), None),
+                _ => match &closed {
+                    Some(ending) => (ending.by.clone(), Some(ending.cause.reason())),
+                    None => (by.clone(), None),
+                },
             };
             let attempt = AttemptState::Failed;
             let end = End { outcome, reason, by, attempt, failure: Some(failure), lease, cascade };

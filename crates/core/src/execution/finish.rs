@@ -2,6 +2,7 @@
 
 use super::{children, emit, end_lease};
 use crate::event::Fact;
+use crate::flow::summary;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::continuation::{Body, Rest, Work};
 use crate::record::execution::{Cancel, LeaseEnd, Outcome, Reason, State};
@@ -84,6 +85,9 @@ pub(crate) fn finish(tx: &mut Tx<'_>, mut execution: Execution, end: End) -> Res
         owe_cancels(tx, &execution, reason, end.by)?;
     }
     children::tell_parent(tx, &execution, end.outcome)?;
+    if execution.member().is_some() {
+        tx.note_end(execution.id);
+    }
     tx.put_execution(execution);
     Ok(())
 }
@@ -97,6 +101,7 @@ fn prefetch(tx: &mut Tx<'_>, execution: &Execution, cascade: bool) -> Result<(),
     if cascade {
         missing |= tx.prefetch(Key::Continuation(execution.id, Work::CancelChildren), PartMask::NONE);
     }
+    missing |= summary::prefetch(tx, execution);
     if missing { Err(Stop::Miss) } else { Ok(()) }
 }
 

@@ -75,7 +75,7 @@ fn terminal(execution: &Execution) -> Option<Rejection> {
     }
 }
 
-fn refuse_done(execution: &Execution) -> Result<(), Rejection> {
+pub(crate) fn refuse_done(execution: &Execution) -> Result<(), Rejection> {
     terminal(execution).map_or(Ok(()), Err)
 }
 

@@ -6,10 +6,12 @@ use crate::command::{Principal, Purge};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::purge_flow;
 use crate::id::ExecutionId;
 use crate::limits::{PURGE_INLINE_MAX, PURGE_PER_COMMIT, PURGE_STEPS_PER_COMMIT, REASON_MAX};
 use crate::record::continuation::{Body, Rest};
 use crate::record::dedup::What;
+use crate::record::execution::State;
 use crate::record::{Continuation, Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::PartMask;
@@ -26,13 +28,46 @@ pub fn purge(tx: &mut Tx<'_>, who: &Principal, cmd: &Purge) -> Result<Reply, Sto
         let previous = execution.hot.previous;
         return Err(Rejection::ExecutionNotTerminal { public_state: execution.public_state(), previous }.into());
     }
-    remove(tx, execution, &who.name, &cmd.reason)?;
+    match execution.member() {
+        None => remove(tx, execution, &who.name, &cmd.reason)?,
+        Some(member) => {
+            let flow = tx.flow_of(member.flow)?;
+            if !flow.is_done() {
+                return Err(Rejection::FlowNotTerminal { state: flow.public_state().name() }.into());
+            }
+            purge_flow::bury(tx, execution, &who.name, &cmd.reason)?;
+        }
+    }
     Ok(Reply::Purged)
 }
 
+/// The time of an ended execution is over. A member waits for its flow.
+pub(super) fn by_time(tx: &mut Tx<'_>, mut execution: Execution, by: &Text) -> Result<(), Stop> {
+    let Some(member) = execution.member() else { return remove(tx, execution, by, &"".into()) };
+    let mut flow = tx.flow_of(member.flow)?;
+    if flow.is_done() {
+        return purge_flow::bury(tx, execution, by, &"".into());
+    }
+    if let State::Done { purge_at, .. } = &mut execution.hot.state {
+        *purge_at = None;
+    }
+    flow.hot.kept += 1;
+    tx.put_flow(flow);
+    tx.put_execution(execution);
+    Ok(())
+}
+
 /// Removes an execution that has ended, and a short history with it.
-pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &Text) -> Result<(), Stop> {
-    release_key(tx, &execution)?;
+pub(crate) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &Text) -> Result<(), Stop> {
+    emit(tx, &execution, by, Fact::Purged { reason: reason.clone() });
+    erase(tx, execution)
+}
+
+/// Removes an execution without a word about it.
+pub(crate) fn erase(tx: &mut Tx<'_>, execution: Execution) -> Result<(), Stop> {
+    if execution.member().is_none() {
+        release_key(tx, &execution)?;
+    }
     let attempts = execution.hot.attempts;
     let inline = attempts.min(PURGE_INLINE_MAX as u32);
     delete_attempts(tx, execution.id, 0, inline);
@@ -54,7 +89,6 @@ pub(super) fn remove(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &
             tx.delete_blind(Key::DeadLetter(execution.id.partition(), letter));
         }
     }
-    emit(tx, &execution, by, Fact::Purged { reason: reason.clone() });
     tx.delete(execution.key());
     Ok(())
 }

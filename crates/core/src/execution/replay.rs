@@ -5,6 +5,8 @@ use super::{WITH_ACTIONS, children, emit, note, visible, when};
 use crate::command::{DeadlineWish, Principal, Replay, Steps};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::follow::Follow;
+use crate::flow::reopen;
 use crate::limits::{HORIZON_MS, PRIORITY_MAX, REASON_MAX};
 use crate::record::Execution;
 use crate::record::execution::{Deadline, Holds, Next, Outcome, State, Why};
@@ -31,7 +33,7 @@ fn start(cmd: &Replay, now: Time) -> Time {
     now + cmd.delay_ms.unwrap_or(0)
 }
 
-pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay) -> Result<Reply, Stop> {
+pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay, follow: &mut Follow) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, WITH_ACTIONS)?;
     let State::Done { outcome, attempt, .. } = execution.hot.state else {
@@ -42,6 +44,13 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay) -> Result<Reply, S
     if execution.hot.replays >= max {
         return Err(Rejection::ReplayLimit { max }.into());
     }
+    let flow = match execution.member().cloned() {
+        Some(member) => Some(reopen::check(tx, &member)?),
+        None if cmd.ignore_dependencies => {
+            return Err(Rejection::invalid("ignore_dependencies", "has an effect on members of a flow only").into());
+        }
+        None => None,
+    };
     let deadline_at = deadline_at(&execution, cmd, now)?;
     if outcome == Outcome::Success && attempt.is_none() {
         execution.set_forced_result(None);
@@ -60,8 +69,12 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay) -> Result<Reply, S
     hot.deadline_at = deadline_at;
     hot.priority = cmd.priority.unwrap_or(hot.priority);
     let (replays, of) = (hot.replays, hot.attempts.checked_sub(1));
+    let holds = match &flow {
+        Some(flow) => reopen::holds(tx, who, cmd, &mut execution, flow)?,
+        None => Holds::default(),
+    };
     let waits = Waits {
-        holds: Holds::default(),
+        holds,
         not_before: cmd.delay_ms.map(|ms| (now + ms, Why::Start)),
         next: Next::Replay { of, by: who.name.clone(), reason: cmd.reason.clone() },
     };
@@ -70,7 +83,10 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay) -> Result<Reply, S
     emit(tx, &execution, &who.name, Fact::Replayed { replays, reason: cmd.reason.clone() });
     children::retract(tx, &execution, outcome)?;
     let public_state = execution.public_state();
-    tx.put_execution(execution);
+    tx.put_execution(execution.clone());
+    if let Some(flow) = flow {
+        reopen::reopen(tx, who, &execution, flow, cmd.downstream, follow);
+    }
     Ok(Reply::Replayed { public_state, replays })
 }
 

@@ -3,6 +3,7 @@
 use super::end_lease;
 use super::finish::{self, End};
 use crate::error::Rejection;
+use crate::flow::decide;
 use crate::limits::POINT_MS;
 use crate::planted::{self, Defect};
 use crate::record::Execution;
@@ -111,6 +112,12 @@ pub(crate) fn requeue(tx: &mut Tx<'_>, mut execution: Execution, requeue: Requeu
     };
     if let Some(cancel) = cancel {
         let end = End { attempt, failure, lease, ..End::cancelled(cancel) };
+        finish::finish(tx, execution, end)?;
+        return Ok(false);
+    }
+    // A member whose flow lets nobody start again ends with the flow.
+    if let Some(ending) = decide::closed_for(tx, &execution)? {
+        let end = End { attempt, failure, lease, ..decide::cancelled(&ending) };
         finish::finish(tx, execution, end)?;
         return Ok(false);
     }

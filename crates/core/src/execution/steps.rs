@@ -62,7 +62,7 @@ fn number_of(tx: &mut Tx<'_>, execution: &Execution, name: &str) -> Result<Optio
     Ok(match tx.get(key, PartMask::NONE)? {
         Some(Record::Dedup(dedup)) => match dedup.body.what {
             What::Step { number } => Some(number),
-            What::Request { .. } | What::Key { .. } => None,
+            What::Request { .. } | What::Key { .. } | What::Flow { .. } => None,
         },
         _ => None,
     })

@@ -3,15 +3,19 @@
 use super::fence::{self, Verb};
 use super::settle::{self, Waits};
 use super::{emit, policy, visible, when};
-use crate::command::{Payload, Principal, Submit, When};
+use crate::command::{Payload, Principal, Submit, When, Within};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::grow;
+use crate::flow::member::{self, Found, member_id};
+use crate::flow::problem::{Problem, Wrong};
 use crate::id::ExecutionId;
 use crate::limits::*;
 use crate::record::dedup::{Body, What};
-use crate::record::execution::{Deadline, Holds, Hot, Next, Spec, State, Steps, Why};
-use crate::record::{Content, Dedup, Execution, Key, Record};
+use crate::record::execution::{Deadline, Hold, Holds, Hot, Next, PublicState, Spec, State, Steps, Why};
+use crate::record::member::Inlet;
+use crate::record::{Content, Dedup, Execution, Flow, Key, Member, Record};
 use crate::reply::{Reply, Submitted};
 use crate::schema::PartMask;
 use crate::text::{
@@ -66,7 +70,14 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
     let id = cmd.id.expect("submit: the engine mints the id");
     let parent_id = cmd.parent.map(|(parent, _)| parent);
     let mut bound = None;
-    if let Some(key) = &cmd.idempotency_key {
+    // What makes a child of a member unique is its flow, and no binding of its own.
+    let joins = match parent_id {
+        Some(parent) if !cmd.outside => {
+            tx.find_execution(parent, PartMask::NONE)?.is_some_and(|it| it.member().is_some())
+        }
+        _ => false,
+    };
+    if let Some(key) = cmd.idempotency_key.as_ref().filter(|_| !joins) {
         let dedup_key = Key::Dedup(id.partition(), digest::idempotency(&who.namespace, parent_id, key));
         let fingerprint = fingerprint(cmd);
         if let Some(parent) = parent_id {
@@ -77,7 +88,10 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
         }
         bound = Some((dedup_key, fingerprint));
     }
-    let inherited = spawn(tx, who, cmd, id)?;
+    let (inherited, flow) = spawn(tx, who, cmd, id)?;
+    if let Some(flow) = flow {
+        return join(tx, who, cmd, id, flow, inherited);
+    }
     if let Some((Key::Dedup(partition, digest), fingerprint)) = bound {
         let what = What::Key { execution: id, purged: None };
         let home = cmd.idempotency_key.as_ref().filter(|_| cmd.parent.is_none());
@@ -87,7 +101,119 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
     }
     let fingerprint = bound.map(|(_, fingerprint)| fingerprint).unwrap_or_default();
     let trace = cmd.trace.clone().or(inherited);
-    let execution = build(tx.now(), who, cmd, id, fingerprint, trace)?;
+    let execution = build(tx.now(), who, cmd, id, fingerprint, trace, Holds::default())?;
+    let public_state = announce(tx, who, &execution);
+    tx.insert(Record::Execution(Box::new(execution)));
+    Ok(Reply::Submitted(Submitted { id, public_state, duplicate: false, purged: false }))
+}
+
+/// A member as a flow adds it.
+pub(crate) struct Joining {
+    pub member: Member,
+    pub inlets: Vec<Inlet>,
+    /// Its edges are all known.
+    pub sealed: bool,
+    pub trace: Option<Text>,
+}
+
+/// Adds a member to its flow: it waits for its edges, and for its seal.
+pub(crate) fn insert_member(
+    tx: &mut Tx<'_>,
+    who: &Principal,
+    cmd: &Submit,
+    id: ExecutionId,
+    joining: Joining,
+) -> Result<PublicState, Stop> {
+    let Joining { member, inlets, sealed, trace } = joining;
+    let mut holds = Holds::default();
+    if !sealed || !member.groups.is_empty() {
+        holds.insert(Hold::Dependencies { unresolved: member.ins, sealed });
+    }
+    let fingerprint = member_fingerprint(cmd, member.critical);
+    let mut execution = build(tx.now(), who, cmd, id, fingerprint, trace, holds)?;
+    execution.set_member(member);
+    if !inlets.is_empty() {
+        execution.set_inlets(inlets);
+    }
+    let public_state = announce(tx, who, &execution);
+    tx.insert(Record::Execution(Box::new(execution)));
+    Ok(public_state)
+}
+
+/// A child of a member joins its flow, under its key or, without one, under its own id.
+fn join(
+    tx: &mut Tx<'_>,
+    who: &Principal,
+    cmd: &Submit,
+    id: ExecutionId,
+    flow: Flow,
+    trace: Option<Text>,
+) -> Result<Reply, Stop> {
+    let key: Text = match &cmd.idempotency_key {
+        Some(key) => match std::str::from_utf8(key) {
+            Ok(key) => key.into(),
+            Err(_) => return Err(Rejection::invalid("idempotency_key", "of a child that joins a flow is text").into()),
+        },
+        None => id.to_string().into(),
+    };
+    check_printable("idempotency_key", &key, NODE_KEY_MAX)?;
+    let id = member_id(flow.id, &key);
+    let fingerprint = member_fingerprint(cmd, !cmd.uncritical);
+    let existing = match member::find(tx, flow.id, &key, PartMask::NONE)? {
+        Found::Live(execution) => Some((execution.spec.fingerprint, execution.public_state(), false)),
+        Found::Purged(stone) => Some((stone.body.fingerprint, PublicState::of_end(stone.body.outcome), true)),
+        Found::Nobody => None,
+    };
+    if let Some((known, public_state, purged)) = existing {
+        if known != fingerprint {
+            return Err(Rejection::IdempotencyMismatch { existing: Some(id) }.into());
+        }
+        return Ok(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged }));
+    }
+    grow::refuse_closed(&flow)?;
+    let got = u64::from(flow.summary.total_members) + 1;
+    let limit = u64::from(tx.limits().flow_members_max);
+    if got > limit {
+        let wrong = Wrong::Limit { what: "members", limit, got };
+        return Err(Rejection::BadGraph { problems: vec![Problem::new("members", wrong)] }.into());
+    }
+    let member = Member {
+        flow: flow.id,
+        key,
+        number: flow.summary.total_members + added_before(tx, flow.id),
+        critical: !cmd.uncritical,
+        rank: 0,
+        sealed: true,
+        outs: 0,
+        ins: 0,
+        has_inputs: false,
+        groups: Vec::new(),
+        resolutions: 0,
+        pinned: None,
+        opened_epoch: 0,
+        cause: None,
+    };
+    count_child(tx, cmd.parent)?;
+    let mut flow = flow;
+    flow.hot.revision += 1;
+    tx.put_flow(flow);
+    let joining = Joining { member, inlets: Vec::new(), sealed: true, trace: cmd.trace.clone().or(trace) };
+    let public_state = insert_member(tx, who, cmd, id, joining)?;
+    Ok(Reply::Submitted(Submitted { id, public_state, duplicate: false, purged: false }))
+}
+
+/// Members of the flow that this command has added so far: the totals do not know them yet.
+fn added_before(tx: &Tx<'_>, flow: crate::FlowId) -> u32 {
+    let added = tx.written(crate::schema::Kind::Execution).into_iter().filter(|key| {
+        let joined =
+            matches!(tx.after(key), Some(Record::Execution(new)) if new.member().is_some_and(|of| of.flow == flow));
+        joined && tx.before(key).is_none()
+    });
+    added.count() as u32
+}
+
+/// Tells of a new execution, and where it stands.
+fn announce(tx: &mut Tx<'_>, who: &Principal, execution: &Execution) -> PublicState {
     let public_state = execution.public_state();
     let start_at = match &execution.hot.state {
         State::Delayed { until, .. } => Some(*until),
@@ -99,9 +225,16 @@ pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, S
         start_at,
         deadline_at: execution.hot.deadline_at,
     };
-    emit(tx, &execution, &who.name, fact);
-    tx.insert(Record::Execution(Box::new(execution)));
-    Ok(Reply::Submitted(Submitted { id, public_state, duplicate: false, purged: false }))
+    emit(tx, execution, &who.name, fact);
+    public_state
+}
+
+/// What was given of a member, apart from what makes it one.
+pub(crate) fn member_fingerprint(cmd: &Submit, critical: bool) -> [u8; 32] {
+    digest::fingerprint(&(
+        (&cmd.lane, &cmd.kind, &cmd.input, &cmd.content_type, &cmd.priority, &cmd.capabilities),
+        (&cmd.concurrency_key, &cmd.start, &cmd.deadline, &cmd.policy, &cmd.tags, critical),
+    ))
 }
 
 /// The execution as it stands after its first `settle`.
@@ -112,6 +245,7 @@ fn build(
     id: ExecutionId,
     fingerprint: [u8; 32],
     trace: Option<Text>,
+    holds: Holds,
 ) -> Result<Execution, Rejection> {
     let spec = Spec {
         namespace: who.namespace.clone(),
@@ -154,7 +288,7 @@ fn build(
     };
     let mut execution = Execution::new(id, spec, hot, cmd.tags.clone(), cmd.input.clone());
     let not_before = cmd.start.map(|start| (when::moment(start, now), Why::Start));
-    settle::settle(&mut execution, Waits { holds: Holds::default(), not_before, next: Next::First }, now);
+    settle::settle(&mut execution, Waits { holds, not_before, next: Next::First }, now);
     Ok(execution)
 }
 
@@ -200,18 +334,35 @@ fn duplicate(tx: &mut Tx<'_>, key: Key, fingerprint: [u8; 32]) -> Result<Option<
     Ok(Some(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged: purged.is_some() })))
 }
 
-/// Checks that the parent is held by the caller, and counts the child. Answers the trace that the child goes on with.
-fn spawn(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit, id: ExecutionId) -> Result<Option<Text>, Stop> {
-    let Some((parent_id, fence)) = cmd.parent else { return Ok(None) };
-    let mut parent = visible(tx, who, parent_id, PartMask::NONE)?;
+/// What a child takes over: the trace it goes on with, and the flow it joins.
+type Inherited = (Option<Text>, Option<Flow>);
+
+/// Checks that the parent is held by the caller, and counts a child that joins no flow.
+fn spawn(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit, id: ExecutionId) -> Result<Inherited, Stop> {
+    let Some((parent_id, fence)) = cmd.parent else { return Ok((None, None)) };
+    let parent = visible(tx, who, parent_id, PartMask::NONE)?;
     fence::pass(&parent, Some(fence), Verb::Spawn, tx.now())?;
     if parent_id.partition() != id.partition() {
         return Err(Rejection::internal("EX-27 a child is placed in its parent's partition").into());
     }
-    parent.hot.children = parent.hot.children.saturating_add(1);
     let trace = parent.spec.trace.clone();
+    let flow = match parent.member() {
+        Some(member) if !cmd.outside => Some(tx.flow_of(member.flow)?),
+        _ => None,
+    };
+    if flow.is_none() {
+        count_child(tx, cmd.parent)?;
+    }
+    Ok((trace, flow))
+}
+
+/// Counts a child of the parent.
+pub(crate) fn count_child(tx: &mut Tx<'_>, parent: Within) -> Result<(), Stop> {
+    let Some((parent, _)) = parent else { return Ok(()) };
+    let mut parent = tx.execution(parent, PartMask::NONE)?;
+    parent.hot.children = parent.hot.children.saturating_add(1);
     tx.put_execution(parent);
-    Ok(trace)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::id::PartitionId;
 use crate::limits::*;
 use crate::record::dead_letter::Body;
 use crate::record::trouble::{Failing, Trouble};
-use crate::record::{BulkJob, Continuation, DeadLetter, Execution, Key, Record};
+use crate::record::{BulkJob, Continuation, DeadLetter, Execution, Flow, Key, Record};
 use crate::reply::Reply;
 use crate::schema::{Due, PartMask, Timer};
 use crate::text::{Text, check_text};
@@ -59,6 +59,17 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             }
             tx.put(Record::BulkJob(job));
         }
+        Record::Flow(mut flow) => {
+            let (trouble, parked) = failed(flow.trouble().cloned(), cmd, tx.now());
+            flow.set_trouble(Some(trouble));
+            if let Some(failing) = parked {
+                let event = about_flow(&flow, who, tx.now(), parked_fact(cmd, &failing));
+                park(tx, key, cmd, failing.fails, event);
+            }
+            tx.put_flow(*flow);
+        }
+        // Neither has a timer.
+        Record::Edge(_) | Record::Tombstone(_) => {}
         // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
         Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
         // Neither has what time does to a worker.
@@ -153,6 +164,19 @@ fn about_work(continuation: &Continuation, who: &Principal, at: Time, fact: Fact
     }
 }
 
+fn about_flow(flow: &Flow, who: &Principal, at: Time, fact: Fact) -> Event {
+    Event {
+        at,
+        execution: None,
+        namespace: flow.definition.namespace.clone(),
+        lane: "".into(),
+        kind: flow.definition.kind.clone(),
+        epoch: 0,
+        by: who.name.clone(),
+        fact,
+    }
+}
+
 fn about_job(job: &BulkJob, who: &Principal, at: Time, fact: Fact) -> Event {
     Event {
         at,
@@ -234,6 +258,13 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
             continuation.body.trouble = let_go(trouble, armed, timer, &letter, now);
             tx.put(Record::Continuation(continuation));
         }
+        Some(Record::Flow(mut flow)) => {
+            may_touch(who, &flow.definition.namespace)?;
+            let armed = flow.timers().into_iter().find(|due| due.timer == timer);
+            let trouble = let_go(flow.trouble().cloned(), armed, timer, &letter, now);
+            flow.set_trouble(trouble);
+            tx.put_flow(*flow);
+        }
         Some(Record::BulkJob(mut job)) => {
             may_touch(who, &job.definition().namespace)?;
             let armed = job.timers().into_iter().find(|due| due.timer == timer);
@@ -286,6 +317,7 @@ pub fn discard_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &DiscardParked) -> 
             Ok(Some(Record::Execution(execution))) => may_touch(who, &execution.spec.namespace)?,
             Ok(Some(Record::Continuation(work))) => may_touch(who, &work.body.namespace)?,
             Ok(Some(Record::BulkJob(job))) => may_touch(who, &job.definition().namespace)?,
+            Ok(Some(Record::Flow(flow))) => may_touch(who, &flow.definition.namespace)?,
             Ok(_) | Err(Stop::Rejected(_)) => {}
             Err(Stop::Miss) => return Err(Stop::Miss),
         }
@@ -320,6 +352,42 @@ pub(crate) fn forget_disarmed(execution: &mut Execution) -> Vec<Uuid> {
     }
     let timers = execution.timers();
     keep(execution, |item| timers.iter().any(|due| due.timer == item.timer))
+}
+
+/// The same for a flow.
+pub(crate) fn forget_disarmed_flow(flow: &mut Flow) -> Vec<Uuid> {
+    let Some(trouble) = flow.trouble() else { return Vec::new() };
+    let timers = flow.timers();
+    let armed = |item: &Failing| timers.iter().any(|due| due.timer == item.timer);
+    let (items, gone): (Vec<Failing>, Vec<Failing>) = trouble.items.iter().cloned().partition(armed);
+    flow.set_trouble(Some(Trouble { items }).filter(|trouble| !trouble.items.is_empty()));
+    gone.into_iter().filter_map(|item| item.letter).collect()
+}
+
+/// Parks a record that does not decode, so that what was to be done with others goes on. Its bytes stay untouched, and
+/// it is parked once, however often it is met.
+pub(crate) fn park_damaged(tx: &mut Tx<'_>, key: Key, timer: Timer, rejection: &Rejection) -> Result<(), Stop> {
+    let bytes = Bytes::copy_from_slice(key.to_bytes().as_slice());
+    let digest = crate::digest::digest(&[b"damaged", &[key.kind() as u8], &bytes]);
+    let mut name = [0; 16];
+    name.copy_from_slice(&digest[..16]);
+    let uuid = Uuid::from_bytes(name);
+    if tx.get(Key::DeadLetter(key.partition(), uuid), PartMask::NONE)?.is_some() {
+        return Ok(());
+    }
+    let body = Body {
+        scanner: "dependency_reconciler".into(),
+        timer,
+        due: tx.now(),
+        kind: key.kind() as u8,
+        key: bytes,
+        error: cut(&rejection.to_string().into()),
+        fails: 1,
+        parked_at: tx.now(),
+        expires_at: None,
+    };
+    insert_letter(tx, key.partition(), uuid, body);
+    Ok(())
 }
 
 /// Keeps the items that `kept` names; the dead letters of the others.

@@ -17,7 +17,7 @@ use crate::record::{Execution, Key};
 use crate::reply::{Children, Reply};
 use crate::schema::PartMask;
 use crate::text::check_range;
-use crate::tx::{Stop, Tx};
+use crate::tx::{List, Stop, Tx};
 use std::collections::BTreeSet;
 
 pub fn validate(cmd: &WaitChildren, limits: &Limits) -> Result<(), Rejection> {
@@ -41,7 +41,7 @@ pub fn wait_children(tx: &mut Tx<'_>, who: &Principal, cmd: &WaitChildren) -> Re
     if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::WaitChildren, now)? {
         return Ok(reply);
     }
-    refuse_if_cancelling(&execution, now)?;
+    refuse_if_cancelling(tx, &execution)?;
     let found = match &cmd.children {
         Some(ids) => named(tx, &execution, ids)?,
         None => unfinished(tx, &execution)?,
@@ -115,7 +115,7 @@ fn unfinished(tx: &mut Tx<'_>, parent: &Execution) -> Result<Vec<Child>, Stop> {
     let mut found = Vec::new();
     let mut after = None;
     loop {
-        let ids = tx.children_from(parent.id, after)?;
+        let ids = tx.list(List::Children(parent.id), after)?;
         let page = &ids[..ids.len().min(FANOUT_PER_COMMIT)];
         load(tx, page)?;
         for id in page {

@@ -18,10 +18,14 @@ pub enum Work {
     Purge = 1,
     /// Cancel the unfinished children of an execution.
     CancelChildren = 2,
+    /// Resolve the out-edges of a member that has ended.
+    Resolve = 3,
+    /// Take the edges below a replayed member back to pending.
+    Reopen = 4,
 }
 
 impl Work {
-    pub const ALL: [Work; 2] = [Work::Purge, Work::CancelChildren];
+    pub const ALL: [Work; 4] = [Work::Purge, Work::CancelChildren, Work::Resolve, Work::Reopen];
 
     pub fn from_u8(number: u8) -> Option<Work> {
         Self::ALL.into_iter().find(|work| *work as u8 == number)
@@ -31,6 +35,8 @@ impl Work {
         match self {
             Work::Purge => Timer::Purge,
             Work::CancelChildren => Timer::CancelChildren,
+            Work::Resolve => Timer::Resolve,
+            Work::Reopen => Timer::Reopen,
         }
     }
 }
@@ -56,6 +62,11 @@ pub enum Rest {
     Purge { next: u32, attempts: u32, next_step: u32, steps: u32 },
     /// Children after this one in key order have not been looked at.
     CancelChildren { after: Option<ExecutionId>, reason: Text, by: Text },
+    /// Out-edges from `next` on are not resolved. It counts only while the member has ended with this number of replays.
+    Resolve { replays: u32, next: u32 },
+    /// Out-edges from `next` on have not been taken back. It counts only while the member lives with this number of
+    /// replays.
+    Reopen { replays: u32, next: u32 },
 }
 
 impl Continuation {
@@ -63,6 +74,8 @@ impl Continuation {
         match self.body.rest {
             Rest::Purge { .. } => Work::Purge,
             Rest::CancelChildren { .. } => Work::CancelChildren,
+            Rest::Resolve { .. } => Work::Resolve,
+            Rest::Reopen { .. } => Work::Reopen,
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::Key;
 use crate::codec::{self, Decode, DecodeError};
-use crate::id::{ExecutionId, PartitionId};
+use crate::id::{ExecutionId, FlowId, PartitionId};
 use crate::record::execution::PublicState;
+use crate::record::flow::PublicFlowState;
 use crate::reply::Reply;
 use crate::schema::{Due, PartMask, Timer, Value};
 use crate::text::Text;
@@ -37,6 +38,8 @@ pub enum What {
     Key { execution: ExecutionId, purged: Option<PublicState> },
     /// The name of a recorded step, and the number of the step that has it.
     Step { number: u32 },
+    /// An idempotency key and the one flow it stands for; how that one had ended, once it is purged.
+    Flow { flow: FlowId, purged: Option<PublicFlowState> },
 }
 
 impl Dedup {
@@ -44,20 +47,22 @@ impl Dedup {
         Key::Dedup(self.partition, self.digest)
     }
 
-    /// The execution that came of the submission this is about.
-    fn execution(&self) -> Option<ExecutionId> {
+    /// Where the execution or the flow is that came of the submission this is about.
+    fn place(&self) -> Option<PartitionId> {
         match &self.body.what {
-            What::Key { execution, .. } => Some(*execution),
-            What::Request { reply: Reply::Submitted(submitted) } => Some(submitted.id),
-            What::Request { reply: Reply::SubmittedAll(all) } => all.first().map(|submitted| submitted.id),
+            What::Key { execution, .. } => Some(execution.partition()),
+            What::Flow { flow, .. } => Some(flow.partition()),
+            What::Request { reply: Reply::Submitted(submitted) } => Some(submitted.id.partition()),
+            What::Request { reply: Reply::SubmittedAll(all) } => all.first().map(|submitted| submitted.id.partition()),
+            What::Request { reply: Reply::FlowSubmitted(submitted) } => Some(submitted.id.partition()),
             What::Request { .. } | What::Step { .. } => None,
         }
     }
 
-    /// True for a copy in a partition where the execution is not. An import leaves it where a repeat will look, because
-    /// the store has more partitions than the one that the execution was placed in.
+    /// True for a copy in a partition where the execution or flow is not. An import leaves it where a repeat will look,
+    /// because the store has more partitions than the one that it was placed in.
     pub fn is_signpost(&self) -> bool {
-        self.execution().is_some_and(|id| id.partition() != self.partition)
+        self.place().is_some_and(|place| place != self.partition)
     }
 
     /// The copy that a store of so many partitions needs, if a repeat looks elsewhere than here.

@@ -5,6 +5,7 @@ pub use super::lease::*;
 pub use super::policy::*;
 
 use super::attempt::{Attempt, Failure};
+use super::member::{Inlets, Member};
 use super::trouble::Trouble;
 use super::{Content, Key, Lazy};
 use crate::codec::{self, Decode, DecodeError};
@@ -198,6 +199,12 @@ pub enum Reason {
     ReclaimLimit,
     AttemptTimeout,
     Deadline,
+    /// Another upstream of its group was enough, or the group became impossible.
+    Sibling,
+    /// Its flow ended.
+    Flow,
+    /// A group of its edges became impossible.
+    Dependency,
 }
 
 impl Reason {
@@ -213,6 +220,9 @@ impl Reason {
             Reason::ReclaimLimit => "reclaim_limit",
             Reason::AttemptTimeout => "attempt_timeout",
             Reason::Deadline => "deadline",
+            Reason::Sibling => "sibling",
+            Reason::Flow => "flow",
+            Reason::Dependency => "dependency",
         }
     }
 }
@@ -315,6 +325,17 @@ impl PublicState {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
+    /// The state of what has ended so.
+    pub const fn of_end(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Success => PublicState::Completed,
+            Outcome::Failed => PublicState::Failed,
+            Outcome::Cancelled => PublicState::Cancelled,
+            Outcome::Expired => PublicState::Expired,
+            Outcome::Skipped => PublicState::Skipped,
+        }
+    }
+
     /// A state that an execution passes through when nothing is out of the ordinary. There are too many of these, and they
     /// change too often, to keep an index of them.
     pub const fn is_usual(self) -> bool {
@@ -349,6 +370,8 @@ pub struct Execution {
     pub hot: Hot,
     tags: Arc<BTreeMap<Text, Text>>,
     trouble: Option<Trouble>,
+    member: Option<Arc<Member>>,
+    inlets: Lazy<Arc<Inlets>>,
     input: Lazy<Option<Bytes>>,
     checkpoint: Lazy<Option<Checkpoint>>,
     actions: Lazy<Actions>,
@@ -369,6 +392,8 @@ impl Execution {
             hot,
             tags: Arc::new(tags),
             trouble: None,
+            member: None,
+            inlets: Lazy::Loaded(Arc::default()),
             input: Lazy::Loaded(input),
             checkpoint: Lazy::Loaded(None),
             actions: Lazy::Loaded(Actions::default()),
@@ -383,16 +408,11 @@ impl Execution {
             State::Delayed { .. } => PublicState::Delayed,
             State::Blocked { holds, .. } => match holds.get(HoldKey::Operator) {
                 Some(_) => PublicState::Held,
+                // Waits for others to end: upstreams or children.
                 None => PublicState::WaitingChildren,
             },
             State::Active { .. } => PublicState::Active,
-            State::Done { outcome, .. } => match outcome {
-                Outcome::Success => PublicState::Completed,
-                Outcome::Failed => PublicState::Failed,
-                Outcome::Cancelled => PublicState::Cancelled,
-                Outcome::Expired => PublicState::Expired,
-                Outcome::Skipped => PublicState::Skipped,
-            },
+            State::Done { outcome, .. } => PublicState::of_end(*outcome),
         }
     }
 
@@ -425,6 +445,37 @@ impl Execution {
             self.trouble = trouble;
             self.touch(schema::TROUBLE);
         }
+    }
+
+    /// What makes it a member of a flow.
+    pub fn member(&self) -> Option<&Arc<Member>> {
+        self.member.as_ref()
+    }
+
+    /// To be changed; only of a member.
+    pub fn member_mut(&mut self) -> &mut Member {
+        self.touch(schema::MEMBER);
+        Arc::make_mut(self.member.as_mut().expect("execution: it is a member of a flow"))
+    }
+
+    pub fn set_member(&mut self, member: Member) {
+        self.member = Some(Arc::new(member));
+        self.touch(schema::MEMBER);
+    }
+
+    /// Where the edges are that lead to it; ask the transaction for the part first.
+    pub fn inlets(&self) -> &Arc<Inlets> {
+        self.inlets.loaded().expect("execution: inlets were asked for")
+    }
+
+    pub fn set_inlets(&mut self, inlets: Inlets) {
+        self.inlets = Lazy::Loaded(Arc::new(inlets));
+        self.touch(schema::INLETS);
+    }
+
+    /// It has had a lease since it was last opened.
+    pub fn has_begun(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| self.hot.epoch > member.opened_epoch)
     }
 
     /// The input; ask the transaction for the part first.
@@ -514,6 +565,12 @@ impl Execution {
             Value::Int(self.hot.updated_at.as_i64()),
             if self.public_state().is_usual() { Value::Null } else { Value::Text(self.public_state().text()) },
             holder.map_or(Value::Null, Value::text),
+            self.member.as_ref().map_or(Value::Null, |member| Value::bytes(member.flow.uuid().as_bytes())),
+            self.member.as_ref().map_or(Value::Null, |member| Value::Int(i64::from(member.number))),
+            match &self.member {
+                Some(member) if !self.is_done() => Value::bytes(member.flow.uuid().as_bytes()),
+                _ => Value::Null,
+            },
         ]
     }
 
@@ -521,6 +578,7 @@ impl Execution {
     pub fn timers(&self) -> Vec<Due> {
         let mut due = Vec::with_capacity(3);
         let mut arm = |timer, at: Option<Time>| due.extend(at.map(|at| Due { timer, at }));
+        arm(Timer::GroupCancel, self.member.as_ref().and_then(|member| member.owed_since()));
         match &self.hot.state {
             State::Ready { .. } => {}
             State::Delayed { until, .. } => arm(Timer::Until, Some(*until)),
@@ -566,6 +624,10 @@ impl Execution {
         put(schema::CHECKPOINT, &|| self.checkpoint.loaded().and_then(|part| part.as_ref().map(codec::encode)));
         put(schema::ACTIONS, &|| self.actions.loaded().map(codec::encode));
         put(schema::RESULT, &|| self.result.loaded().and_then(|part| part.as_ref().map(codec::encode)));
+        put(schema::MEMBER, &|| self.member.as_deref().map(codec::encode));
+        put(schema::INLETS, &|| {
+            self.inlets.loaded().filter(|inlets| !inlets.is_empty()).map(|inlets| codec::encode(&**inlets))
+        });
         parts
     }
 
@@ -580,6 +642,7 @@ impl Execution {
         add(schema::CHECKPOINT, self.checkpoint.loaded().is_some());
         add(schema::ACTIONS, self.actions.loaded().is_some());
         add(schema::RESULT, self.result.loaded().is_some());
+        add(schema::INLETS, self.inlets.loaded().is_some());
         mask
     }
 
@@ -596,6 +659,8 @@ impl Execution {
         640 + bytes(self.input.loaded().and_then(|input| input.as_ref().map(Bytes::len)))
             + bytes(self.checkpoint.loaded().and_then(|part| part.as_ref().map(|part| part.bytes.len())))
             + self.tags.len() * 96
+            + self.member.as_ref().map_or(0, |member| 160 + member.groups.len() * 96)
+            + self.inlets.loaded().map_or(0, |inlets| inlets.len() * 40)
             + bytes(self.actions.loaded().map(|actions| actions.kept.len() * 128))
     }
 
@@ -609,6 +674,7 @@ impl Execution {
         fill(&mut self.checkpoint, &other.checkpoint);
         fill(&mut self.actions, &other.actions);
         fill(&mut self.result, &other.result);
+        fill(&mut self.inlets, &other.inlets);
     }
 }
 
@@ -636,6 +702,10 @@ impl Decode for Execution {
                 Ok(codec::optional("actions", parts, schema::ACTIONS)?.unwrap_or_default())
             })?,
             result: lazy(asked.has(schema::RESULT), || codec::optional("result", parts, schema::RESULT))?,
+            member: codec::optional("member", parts, schema::MEMBER)?.map(Arc::new),
+            inlets: lazy(asked.has(schema::INLETS), || {
+                Ok(Arc::new(codec::optional("inlets", parts, schema::INLETS)?.unwrap_or_default()))
+            })?,
             hot,
             dirty: PartMask::NONE,
         })

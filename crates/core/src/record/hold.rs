@@ -52,12 +52,22 @@ impl Holds {
 pub enum HoldKey {
     Operator,
     Children,
+    Dependencies,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Hold {
-    Operator { by: Text, reason: Text, at: Time },
+    Operator {
+        by: Text,
+        reason: Text,
+        at: Time,
+    },
     Children(ChildrenHold),
+    /// A member whose edges are not all known, or whose groups are not all satisfied. `unresolved` are its pending edges.
+    Dependencies {
+        unresolved: u32,
+        sealed: bool,
+    },
 }
 
 impl Hold {
@@ -65,6 +75,7 @@ impl Hold {
         match self {
             Hold::Operator { .. } => HoldKey::Operator,
             Hold::Children(_) => HoldKey::Children,
+            Hold::Dependencies { .. } => HoldKey::Dependencies,
         }
     }
 }

@@ -10,13 +10,18 @@ pub mod content;
 pub mod continuation;
 pub mod dead_letter;
 pub mod dedup;
+pub mod edge;
 pub mod execution;
+pub mod flow;
 pub mod hold;
 pub mod lease;
+pub mod member;
 pub mod node;
 pub mod policy;
 pub mod register;
 pub mod step;
+pub mod summary;
+pub mod tombstone;
 pub mod trouble;
 pub mod worker;
 
@@ -28,14 +33,18 @@ pub use content::Content;
 pub use continuation::Continuation;
 pub use dead_letter::DeadLetter;
 pub use dedup::Dedup;
+pub use edge::Edge;
 pub use execution::Execution;
+pub use flow::Flow;
+pub use member::Member;
 pub use node::Node;
 pub use register::Register;
 pub use step::Step;
+pub use tombstone::Tombstone;
 pub use worker::Worker;
 
 use crate::codec::{Decode, DecodeError};
-use crate::id::{ExecutionId, KeyId, PartitionId};
+use crate::id::{ExecutionId, FlowId, KeyId, PartitionId};
 use crate::schema::{Due, Kind, PartMask, Value};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -56,6 +65,10 @@ pub enum Key {
     ApiKey(PartitionId, KeyId),
     Audit(PartitionId, u64),
     Register(PartitionId, register::Subject),
+    Flow(FlowId),
+    /// By its upstream and its number among that one's edges.
+    Edge(ExecutionId, u32),
+    Tombstone(ExecutionId),
 }
 
 impl Key {
@@ -73,12 +86,17 @@ impl Key {
             Key::ApiKey(..) => Kind::ApiKey,
             Key::Audit(..) => Kind::Audit,
             Key::Register(..) => Kind::Register,
+            Key::Flow(_) => Kind::Flow,
+            Key::Edge(..) => Kind::Edge,
+            Key::Tombstone(_) => Kind::Tombstone,
         }
     }
 
     pub const fn partition(&self) -> PartitionId {
         match self {
             Key::Execution(id) | Key::Attempt(id, _) | Key::Continuation(id, _) | Key::Step(id, _) => id.partition(),
+            Key::Edge(id, _) | Key::Tombstone(id) => id.partition(),
+            Key::Flow(id) => id.partition(),
             Key::Dedup(partition, _) | Key::DeadLetter(partition, _) | Key::Node(partition, _) => *partition,
             Key::Worker(partition, _) => *partition,
             Key::BulkJob(partition, ..) => *partition,
@@ -90,8 +108,9 @@ impl Key {
     pub fn to_bytes(&self) -> KeyBytes {
         let mut bytes = KeyBytes::default();
         match self {
-            Key::Execution(id) => bytes.push(id.uuid().as_bytes()),
-            Key::Attempt(id, number) | Key::Step(id, number) => {
+            Key::Execution(id) | Key::Tombstone(id) => bytes.push(id.uuid().as_bytes()),
+            Key::Flow(id) => bytes.push(id.uuid().as_bytes()),
+            Key::Attempt(id, number) | Key::Step(id, number) | Key::Edge(id, number) => {
                 bytes.push(id.uuid().as_bytes());
                 bytes.push(&number.to_be_bytes());
             }
@@ -152,6 +171,9 @@ impl Key {
                 let &[subject] = bytes else { return None };
                 Some(Key::Register(partition, register::Subject::from_u8(subject)?))
             }
+            Kind::Flow => uuid(bytes).map(|uuid| Key::Flow(FlowId::new(partition, uuid))),
+            Kind::Edge => numbered(bytes).map(|(id, number)| Key::Edge(id, number)),
+            Kind::Tombstone => id(bytes).map(Key::Tombstone),
         }
     }
 }
@@ -207,6 +229,9 @@ pub enum Record {
     ApiKey(Box<ApiKey>),
     Audit(Box<Audit>),
     Register(Box<Register>),
+    Flow(Box<Flow>),
+    Edge(Box<Edge>),
+    Tombstone(Box<Tombstone>),
 }
 
 macro_rules! each {
@@ -224,6 +249,9 @@ macro_rules! each {
             Record::ApiKey($inner) => $body,
             Record::Audit($inner) => $body,
             Record::Register($inner) => $body,
+            Record::Flow($inner) => $body,
+            Record::Edge($inner) => $body,
+            Record::Tombstone($inner) => $body,
         }
     };
 }
@@ -303,6 +331,9 @@ impl Record {
             Key::Register(partition, subject) => {
                 Record::Register(Box::new(Register::decode((partition, subject), parts, asked)?))
             }
+            Key::Flow(id) => Record::Flow(Box::new(Flow::decode(id, parts, asked)?)),
+            Key::Edge(id, number) => Record::Edge(Box::new(Edge::decode((id, number), parts, asked)?)),
+            Key::Tombstone(id) => Record::Tombstone(Box::new(Tombstone::decode(id, parts, asked)?)),
         })
     }
 }

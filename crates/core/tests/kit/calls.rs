@@ -41,6 +41,8 @@ pub fn submit() -> Submit {
         tags: BTreeMap::new(),
         idempotency_key: None,
         parent: None,
+        outside: false,
+        uncritical: false,
         trace: None,
     }
 }
@@ -102,7 +104,16 @@ pub fn hold(id: ExecutionId) -> Command {
 
 pub fn replay(id: ExecutionId) -> Replay {
     let steps = Steps::Clear;
-    Replay { id, reason: "again".into(), deadline: DeadlineWish::Keep, delay_ms: None, priority: None, steps }
+    Replay {
+        id,
+        reason: "again".into(),
+        deadline: DeadlineWish::Keep,
+        delay_ms: None,
+        priority: None,
+        steps,
+        downstream: Downstream::Reopen,
+        ignore_dependencies: false,
+    }
 }
 
 pub fn force_fail(id: ExecutionId) -> Command {

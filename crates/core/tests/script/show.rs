@@ -33,6 +33,9 @@ pub fn key(script: &Script, key: Key) -> String {
         Key::ApiKey(_, id) => format!("key {id}"),
         Key::Audit(_, number) => format!("audit {number}"),
         Key::Register(_, subject) => subject.name().into(),
+        Key::Flow(_) => "flow".into(),
+        Key::Edge(id, number) => format!("{} edge {number}", script.name(id)),
+        Key::Tombstone(id) => format!("{} stone", script.name(id)),
     }
 }
 
@@ -46,6 +49,7 @@ pub fn record(script: &Script, at: Key) -> String {
         Some(Record::Dedup(dedup)) => {
             let what = match &dedup.body.what {
                 What::Request { .. } => "reply kept".to_owned(),
+                What::Flow { .. } => "key of a flow".to_owned(),
                 What::Step { number } => format!("name of step {number}"),
                 What::Key { execution, purged: None } => format!("key of {}", script.name(*execution)),
                 What::Key { execution, purged: Some(_) } => format!("key of {}, purged", script.name(*execution)),
@@ -65,6 +69,9 @@ pub fn record(script: &Script, at: Key) -> String {
             format!("{name} {} {} {} {}", act.principal, act.verb, act.change, act.result)
         }
         Some(Record::Register(_)) => name,
+        Some(Record::Flow(flow)) => format!("{name} {}", flow.public_state().name()),
+        Some(Record::Edge(edge)) => format!("{name} {}", edge.state()),
+        Some(Record::Tombstone(stone)) => format!("{name} {}", stone.body.outcome.name()),
         Some(Record::Node(node)) => format!("{name} {} seen={}", node.body.name, time(node.body.seen_at)),
     }
 }
@@ -143,6 +150,7 @@ fn holds(holds: &Holds) -> String {
         .iter()
         .map(|hold| match hold {
             Hold::Operator { reason, .. } => format!("operator({reason})"),
+            Hold::Dependencies { unresolved, sealed } => format!("dependencies({unresolved}, sealed {sealed})"),
             Hold::Children(hold) => {
                 format!("children({} of {}, met {}, unmet {})", hold.needed, hold.children.len(), hold.met, hold.unmet)
             }
@@ -188,6 +196,16 @@ fn subject(fact: &Fact) -> String {
 
 pub fn reply(script: &Script, reply: &Reply) -> String {
     match reply {
+        Reply::FlowSubmitted(_)
+        | Reply::FlowBuilding { .. }
+        | Reply::FlowGrown(_)
+        | Reply::FlowSealed { .. }
+        | Reply::FlowCancelled(_)
+        | Reply::FlowFinished { .. }
+        | Reply::FlowChanged { .. }
+        | Reply::FlowPurging
+        | Reply::Verified(_)
+        | Reply::Reconciled(_) => format!("{reply:?}"),
         Reply::Submitted(done) => format!(
             "{} {}{}{}",
             script.name(done.id),

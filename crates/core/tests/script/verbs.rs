@@ -165,6 +165,8 @@ impl Script {
             "force_fails" => Command::ForceFail(ForceFail { id, message: "forced".into(), reason }),
             "purges" => Command::Purge(Purge { id, reason }),
             "replays" => Command::Replay(Replay {
+                downstream: Downstream::Reopen,
+                ignore_dependencies: false,
                 id,
                 reason,
                 deadline: match (line.get("deadline"), line.ms("deadline_in")) {

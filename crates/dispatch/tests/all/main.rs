@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod flows;
 mod keys;
 mod stats;
 mod trace;
@@ -35,8 +36,21 @@ pub async fn ask(
     body: Value,
     trace: Option<&str>,
 ) -> Result<Value, Problem> {
+    ask_at(dispatch, caller, operation, &[], body, trace).await
+}
+
+/// The same about what stands in the path.
+pub async fn ask_at(
+    dispatch: &Dispatch,
+    caller: &Caller,
+    operation: &str,
+    path: &[&str],
+    body: Value,
+    trace: Option<&str>,
+) -> Result<Value, Problem> {
     let body = if body.is_null() { Default::default() } else { body.to_string().into() };
-    let call = Call::from_wire(operation, Wire { body, ..Wire::default() })?;
+    let path = path.iter().map(|part| part.to_string()).collect();
+    let call = Call::from_wire(operation, Wire { path, body, ..Wire::default() })?;
     let around = Around { trace: trace.map(str::to_string) };
     let answer = dispatch.call(caller, call, &around).await?;
     Ok(serde_json::from_slice(&answer.reply.carry().bytes).expect("a reply is JSON"))

@@ -4,6 +4,7 @@ mod behind;
 mod workers;
 
 use crate::engine::Shared;
+use crate::flow;
 use crate::reads;
 use crate::request::ClaimSpec;
 use crate::worker::{Ability, Taker};
@@ -16,7 +17,7 @@ use weft_core::record::trouble::Failing;
 use weft_core::record::{Execution, Key, Record};
 use weft_core::schema::{self, PartMask};
 use weft_core::text::Text;
-use weft_core::{ExecutionId, Time};
+use weft_core::{ExecutionId, FlowId, Time};
 
 /// All reasons that apply, in order, and when the first of them clears by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +72,21 @@ pub enum Obstacle {
         needed: u32,
         met: u32,
         timeout_at: Option<Time>,
+    },
+    /// Edges that lead to a member of a flow.
+    Dependencies {
+        /// False: more edges may come, and nothing starts before they are known.
+        sealed: bool,
+        pending: u32,
+        /// The first upstreams that have not ended: key, id and state.
+        upstreams: Vec<(Text, ExecutionId, PublicState)>,
+        /// Name and verdict of each group.
+        groups: Vec<(Text, &'static str)>,
+    },
+    /// Its flow lets nobody start.
+    Flow {
+        flow: FlowId,
+        state: &'static str,
     },
     NotBefore {
         until: Time,
@@ -136,6 +152,8 @@ impl Obstacle {
             Obstacle::RequeueDue { .. } => "requeue_due",
             Obstacle::OperatorHold { .. } => "operator_hold",
             Obstacle::Children { .. } => "children",
+            Obstacle::Dependencies { .. } => "dependencies",
+            Obstacle::Flow { .. } => "flow",
             Obstacle::NotBefore { .. } => "not_before",
             Obstacle::DeadlineDue { .. } => "deadline_due",
             Obstacle::NoWorker(_) => "no_worker",
@@ -248,6 +266,7 @@ async fn held(shared: &Shared, execution: &Execution, holds: &Holds) -> Result<V
             Hold::Operator { by, reason, at } => {
                 Obstacle::OperatorHold { by: by.clone(), reason: reason.clone(), at: *at }
             }
+            Hold::Dependencies { unresolved, sealed } => dependencies(shared, execution, *unresolved, *sealed).await?,
             Hold::Children(hold) => Obstacle::Children {
                 total: hold.children.len() as u32,
                 waiting: hold.children.len() as u32 - hold.met - hold.unmet,
@@ -259,6 +278,23 @@ async fn held(shared: &Shared, execution: &Execution, holds: &Holds) -> Result<V
         });
     }
     Ok(reasons)
+}
+
+async fn dependencies(
+    shared: &Shared,
+    execution: &Execution,
+    pending: u32,
+    sealed: bool,
+) -> Result<Obstacle, Rejection> {
+    let parts = schema::execution::LIGHT.with(PartMask::of(schema::execution::INLETS));
+    let inlets = match reads::read_one(shared, Key::Execution(execution.id), parts).await? {
+        Some(Record::Execution(execution)) => execution.inlets().clone(),
+        _ => Default::default(),
+    };
+    let (upstreams, _) = flow::reads::standing(shared, execution.id.partition(), &inlets).await?;
+    let groups = execution.member().map(|member| member.groups.as_slice()).unwrap_or_default();
+    let groups = groups.iter().map(|group| (group.name.clone(), group.state.name())).collect();
+    Ok(Obstacle::Dependencies { sealed, pending, upstreams, groups })
 }
 
 /// The first children that have not ended. They are in the partition of their parent.

@@ -6,18 +6,17 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_core::ExecutionId;
 use weft_core::record::Key;
-use weft_core::schema::{IndexId, Value};
-use weft_core::tx::{Base, CHILDREN_SCAN_MAX, Lookup};
+use weft_core::tx::{Base, LIST_SCAN_MAX, List, Lookup};
 use weft_store::{Place, Range, Scan, Target};
 
 pub struct View<'a> {
     pub cache: &'a Cache,
     pub flying: Option<&'a Flying>,
-    pub children: &'a ChildLists,
+    pub lists: &'a Lists,
 }
 
-/// Children that were scanned for the open batch, by parent and the child they come after.
-pub type ChildLists = BTreeMap<(ExecutionId, Option<ExecutionId>), Vec<ExecutionId>>;
+/// What was scanned for the open batch, by the list and the one it comes after.
+pub type Lists = BTreeMap<(List, Option<ExecutionId>), Vec<ExecutionId>>;
 
 impl Base for View<'_> {
     fn get(&self, key: &Key) -> Lookup<'_> {
@@ -27,34 +26,23 @@ impl Base for View<'_> {
         }
     }
 
-    fn children(&self, parent: ExecutionId) -> Option<Vec<ExecutionId>> {
-        self.list(parent, None)
-    }
-
-    fn children_after(&self, parent: ExecutionId, after: ExecutionId) -> Option<Vec<ExecutionId>> {
-        self.list(parent, Some(after))
-    }
-}
-
-impl View<'_> {
     /// What the store showed, with what the commit on its way adds.
-    fn list(&self, parent: ExecutionId, after: Option<ExecutionId>) -> Option<Vec<ExecutionId>> {
-        let stored = self.children.get(&(parent, after))?;
+    fn list(&self, list: List, after: Option<ExecutionId>) -> Option<Vec<ExecutionId>> {
+        let stored = self.lists.get(&(list, after))?;
         let mut all: BTreeSet<ExecutionId> = stored.iter().copied().collect();
-        all.extend(self.flying.into_iter().flat_map(|flying| flying.children_of(parent)));
-        Some(all.into_iter().filter(|child| after.is_none_or(|after| *child > after)).collect())
+        all.extend(self.flying.into_iter().flat_map(|flying| flying.listed_in(list)));
+        Some(all.into_iter().filter(|id| after.is_none_or(|after| *id > after)).collect())
     }
 }
 
-/// Finds the children of an execution, one more than a command looks at.
-pub fn children_scan(parent: ExecutionId, after: Option<ExecutionId>) -> Scan {
-    let prefix = vec![Value::bytes(parent.uuid().as_bytes())];
-    let after =
-        after.map(|child| Place { columns: prefix.clone(), key: Bytes::copy_from_slice(child.uuid().as_bytes()) });
+/// Finds what is on a list, one more than a command looks at.
+pub fn list_scan(list: List, after: Option<ExecutionId>) -> Scan {
+    let (index, prefix) = list.index();
+    let after = after.map(|id| Place { columns: prefix.clone(), key: Bytes::copy_from_slice(id.uuid().as_bytes()) });
     Scan {
-        target: Target::Index(IndexId::Children),
+        target: Target::Index(index),
         ranges: vec![Range { prefix, after, until: None }],
-        limit: CHILDREN_SCAN_MAX + 1,
+        limit: LIST_SCAN_MAX + 1,
         descending: false,
         parts: None,
     }

@@ -197,6 +197,9 @@ fn is_over(record: &Record) -> bool {
         Record::Execution(execution) => execution.is_done(),
         // A step is read again only by a claim, which is rare: most executions are claimed once.
         Record::Attempt(_) | Record::Step(_) => true,
+        Record::Flow(flow) => flow.is_done(),
+        Record::Edge(edge) => edge.body.resolved.is_some(),
+        Record::Tombstone(_) => true,
         Record::Dedup(_)
         | Record::Continuation(_)
         | Record::DeadLetter(_)

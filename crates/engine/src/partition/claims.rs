@@ -289,7 +289,7 @@ impl Partition {
 
     fn hand_out_again(&mut self, keys: &[Key], reference: &[u8; 32]) -> Result<Vec<Claimed>, Vec<Miss>> {
         let now = self.tell_time();
-        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
         let mut executions = Vec::new();
         let mut misses = Vec::new();
         for key in keys {
@@ -427,7 +427,7 @@ impl Partition {
 
     /// What is known about a candidate. An entry whose place is not the one its record has is left over from before.
     fn look(&self, key: &Key, rank: super::ready::Rank) -> Look {
-        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let view = super::base::View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
         let record = match self.open.overlay.get(key) {
             Some(record) => record,
             None => match view.get(key) {

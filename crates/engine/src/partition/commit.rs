@@ -6,6 +6,7 @@
 
 use super::claims::Served;
 use super::{Answer, Effect, Item, Partition};
+use crate::flow::wait_name;
 use crate::notices::Notice;
 use crate::telemetry::tally::Tally;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use weft_core::record::execution::{Execution, LeaseEnd, State};
 use weft_core::record::{Key, Record};
 use weft_core::schema::Timer;
 use weft_core::text::Text;
-use weft_core::tx::{Lookup, Overlay};
+use weft_core::tx::{List, Lookup, Overlay};
 use weft_core::{CommitId, ExecutionId, Time};
 use weft_store::{Error, Outcome, Resolution};
 
@@ -54,7 +55,7 @@ pub struct Flying {
     expect: Head,
     now: Time,
     records: BTreeMap<Key, Option<Record>>,
-    children: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+    listed: BTreeMap<List, Vec<ExecutionId>>,
     due: BTreeMap<Timer, Time>,
     news: Vec<News>,
     done: Vec<(Item, Answer)>,
@@ -82,7 +83,7 @@ impl Flying {
             expect,
             now,
             records: BTreeMap::new(),
-            children: BTreeMap::new(),
+            listed: BTreeMap::new(),
             due: BTreeMap::new(),
             news: Vec::new(),
             done: Vec::new(),
@@ -109,8 +110,8 @@ impl Flying {
         })
     }
 
-    pub fn children_of(&self, parent: ExecutionId) -> impl Iterator<Item = ExecutionId> {
-        self.children.get(&parent).into_iter().flatten().copied()
+    pub fn listed_in(&self, list: List) -> impl Iterator<Item = ExecutionId> {
+        self.listed.get(&list).into_iter().flatten().copied()
     }
 
     pub fn holds_claim(&self, reference: &[u8; 32]) -> bool {
@@ -135,7 +136,7 @@ impl Partition {
             return false;
         }
         let open = std::mem::take(&mut self.open);
-        self.children.clear();
+        self.lists.clear();
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
             self.cache.begin_batch();
@@ -144,7 +145,7 @@ impl Partition {
         }
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
         let news = self.news(&open.overlay);
-        let children = open.overlay.new_children().clone();
+        let listed = open.overlay.new_listed().clone();
         let leased: usize = open.served.iter().map(Served::leases).sum();
         let commands = (open.done.len() + leased) as u64;
         self.node.counters.commands.add(commands);
@@ -168,7 +169,7 @@ impl Partition {
             expect: self.head,
             now: batch.now,
             records: records.into_iter().collect(),
-            children,
+            listed,
             due,
             news,
             done,
@@ -190,6 +191,10 @@ impl Partition {
             return Vec::new();
         }
         let changed = overlay.changes().filter_map(|(key, after)| {
+            if let (Key::Flow(id), true) = (key, waited) {
+                let ended = !matches!(after, Some(Record::Flow(flow)) if !flow.is_done());
+                return Some(News { id: wait_name(*id), ended, notice: None });
+            }
             let Key::Execution(id) = key else { return None };
             let after = match after {
                 Some(Record::Execution(execution)) => Some(&**execution),
@@ -326,7 +331,12 @@ impl Partition {
         }
         self.acked = flying.number;
         for (timer, at) in flying.due {
-            self.node.hub.hint(timer, self.id, at);
+            if !(goes_on_at_once(timer) && at <= flying.now) {
+                self.node.hub.hint(timer, self.id, at);
+            }
+        }
+        for (key, timer, due) in left_over(&flying.records, flying.now) {
+            self.go_on(key, timer, due);
         }
         for News { id, ended, notice } in flying.news {
             self.node.hub.changed(id, ended);
@@ -381,7 +391,7 @@ impl Partition {
 
     /// What the queues and scans know came from a state that does not exist.
     fn reset_after_failure(&mut self) {
-        self.children.clear();
+        self.lists.clear();
         self.ready.clear();
         self.claims.retry_all();
         self.after_commit();
@@ -396,6 +406,30 @@ impl Partition {
         }
         self.resume_claims();
     }
+}
+
+/// Work that a commit left and that this loop does by itself, in its next batches. The scanners look for it only if the
+/// loop could not.
+fn goes_on_at_once(timer: Timer) -> bool {
+    matches!(
+        timer,
+        Timer::Resolve | Timer::Reopen | Timer::GroupCancel | Timer::FlowSeal | Timer::FlowEnding | Timer::FlowPurge
+    )
+}
+
+fn left_over(records: &BTreeMap<Key, Option<Record>>, now: Time) -> Vec<(Key, Timer, Time)> {
+    let mut left = Vec::new();
+    for (key, record) in records {
+        let due = match record {
+            Some(Record::Continuation(continuation)) => continuation.due(),
+            Some(Record::Flow(flow)) => flow.due(),
+            Some(Record::Execution(execution)) if execution.member().is_some() => execution.due(),
+            _ => continue,
+        };
+        let at_once = due.into_iter().filter(|due| goes_on_at_once(due.timer) && due.at <= now);
+        left.extend(at_once.map(|due| (*key, due.timer, due.at)));
+    }
+    left
 }
 
 /// What a commit is to tell of one execution: that it changed, and what its worker should know.

@@ -5,7 +5,7 @@ use super::{Effect, Item, Partition, ScanTag, Scanned, base};
 use weft_core::error::Rejection;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
-use weft_core::tx::{CHILDREN_SCAN_MAX, Miss};
+use weft_core::tx::{LIST_SCAN_MAX, Miss};
 use weft_store::{Error, Page, Read, Scan};
 
 impl Partition {
@@ -23,11 +23,8 @@ impl Partition {
                     let wanted = self.wanted.entry(key).or_default();
                     *wanted = wanted.with(parts).with(key.kind().table().light);
                 }
-                Miss::Children(parent) => {
-                    self.wanted_children.insert((parent, None));
-                }
-                Miss::ChildrenAfter(parent, after) => {
-                    self.wanted_children.insert((parent, Some(after)));
+                Miss::List(list, after) => {
+                    self.wanted_lists.insert((list, after));
                 }
             }
         }
@@ -51,9 +48,9 @@ impl Partition {
         if !keys.is_empty() {
             self.effects.push(Effect::Load { keys, stamp: self.foreign, turn: self.turn });
         }
-        for (parent, after) in std::mem::take(&mut self.wanted_children) {
-            let scan = base::children_scan(parent, after);
-            self.push_scan(ScanTag::Children(parent, after), scan);
+        for (list, after) in std::mem::take(&mut self.wanted_lists) {
+            let scan = base::list_scan(list, after);
+            self.push_scan(ScanTag::List(list, after), scan);
         }
     }
 
@@ -134,16 +131,16 @@ impl Partition {
             self.meet(entry, parts, stamp, turn);
         }
         match tag {
-            // A list that was cut short would leave children out.
-            ScanTag::Children(parent, after) if page.more && page.entries.len() <= CHILDREN_SCAN_MAX => {
-                self.wanted_children.insert((parent, after));
+            // A list that was cut short would leave some out.
+            ScanTag::List(list, after) if page.more && page.entries.len() <= LIST_SCAN_MAX => {
+                self.wanted_lists.insert((list, after));
             }
-            ScanTag::Children(parent, after) => {
+            ScanTag::List(list, after) => {
                 let ids = page.entries.iter().filter_map(|entry| match entry.key() {
-                    Some(Key::Execution(id)) => Some(id),
+                    Some(Key::Execution(id) | Key::Tombstone(id)) => Some(id),
                     _ => None,
                 });
-                self.children.insert((parent, after), ids.collect());
+                self.lists.insert((list, after), ids.collect());
                 self.unstall();
             }
             ScanTag::Discover(lane) => {
@@ -187,7 +184,7 @@ impl Partition {
         match tag {
             ScanTag::Discover(lane) => self.ready.stir(&lane),
             ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
-            ScanTag::Children(..) => {}
+            ScanTag::List(..) => {}
             ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),
             ScanTag::Kept => self.kept_not_found(),
         }

@@ -246,7 +246,7 @@ impl Partition {
     fn forget_everything(&mut self) {
         self.foreign += 1;
         self.cache.clear();
-        self.children.clear();
+        self.lists.clear();
         self.ready.clear();
         self.claims.retry_all();
     }

@@ -37,12 +37,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use weft_core::apply::Applied;
 use weft_core::change::{Batch, Head, Position};
-use weft_core::command::{Call, Command};
+use weft_core::command::{Call, Command, Expire, Principal};
 use weft_core::error::Rejection;
 use weft_core::record::Key;
 use weft_core::reply::Reply;
 use weft_core::schema::{PartMask, Timer};
-use weft_core::tx::{Miss, Stop, Tx};
+use weft_core::tx::{List, Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
 use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Wake};
 
@@ -100,7 +100,7 @@ pub enum ScanTag {
     Discover(ready::LaneKey),
     /// More of one queue.
     Refill(ready::QueueKey),
-    Children(ExecutionId, Option<ExecutionId>),
+    List(List, Option<ExecutionId>),
     /// The executions that a claim call with this reference took.
     ByClaim([u8; 32]),
     /// The commits that a store which lost some still has.
@@ -124,6 +124,8 @@ struct Item {
     turn: u64,
     /// It was run again because an invariant would have broken.
     reloaded: bool,
+    /// How often it missed something.
+    rounds: u32,
 }
 
 struct Waiting {
@@ -159,7 +161,7 @@ pub struct Partition {
     acked: u64,
     now: Time,
     cache: Cache,
-    children: base::ChildLists,
+    lists: base::Lists,
     queue: VecDeque<Item>,
     jobs: BTreeMap<u64, Waiting>,
     next_job: u64,
@@ -168,7 +170,7 @@ pub struct Partition {
     stalled_jobs: BTreeSet<u64>,
     wanted: BTreeMap<Key, PartMask>,
     loading: BTreeMap<Key, PartMask>,
-    wanted_children: BTreeSet<(ExecutionId, Option<ExecutionId>)>,
+    wanted_lists: BTreeSet<(List, Option<ExecutionId>)>,
     open: Open,
     flying: Option<Flying>,
     settled: Vec<Settled>,
@@ -202,7 +204,7 @@ impl Partition {
             acked: 0,
             now: head.now,
             cache: Cache::new(cache_bytes),
-            children: BTreeMap::new(),
+            lists: BTreeMap::new(),
             queue: VecDeque::new(),
             jobs: BTreeMap::new(),
             next_job: 0,
@@ -210,7 +212,7 @@ impl Partition {
             stalled_jobs: BTreeSet::new(),
             wanted: BTreeMap::new(),
             loading: BTreeMap::new(),
-            wanted_children: BTreeSet::new(),
+            wanted_lists: BTreeSet::new(),
             open: Open::default(),
             flying: None,
             settled: Vec::new(),
@@ -359,7 +361,19 @@ impl Partition {
             call,
             turn,
             reloaded: false,
+            rounds: 0,
         }));
+    }
+
+    /// Takes work further that a commit left. Nobody waits for it; it stands behind what is queued.
+    fn go_on(&mut self, key: Key, timer: Timer, due: Time) {
+        let job = self.next_job;
+        self.next_job += 1;
+        let entropy = self.node.runtime.random();
+        let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
+        let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
+        let turn = self.turn;
+        self.queue.push_back(Item { job, at: 0, call, turn, reloaded: false, rounds: 0 });
     }
 
     fn run_queue(&mut self) {
@@ -368,7 +382,7 @@ impl Partition {
         while left > 0 && !self.is_full() && !self.open.closed {
             let Some(item) = self.queue.pop_front() else { return };
             left -= 1;
-            if is_bulky(&item.call.command) && self.open.overlay.records() > BULKY_ROOM {
+            if item.call.command.is_bulky() && self.open.overlay.records() > BULKY_ROOM {
                 self.queue.push_front(item);
                 self.open.closed = true;
                 return;
@@ -380,7 +394,7 @@ impl Partition {
     fn run_item(&mut self, mut item: Item) {
         // Items of a job stay in order: behind one that waits for a record, the others only say what they need.
         let probe = self.stalled_jobs.contains(&item.job);
-        match self.run(&item.call, item.turn, probe) {
+        match self.run_after(&item.call, item.turn, probe, item.rounds) {
             Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded && !reads.is_empty() => {
                 tracing::warn!(partition = %self.id, verb = item.call.command.verb(), %what, "refused; loading again");
                 self.effort.violations += 1;
@@ -390,15 +404,22 @@ impl Partition {
             }
             Ran::Answer(answer, _) if !probe => self.open.done.push((item, answer)),
             Ran::Answer(..) => self.stall(item, Vec::new()),
-            Ran::Miss(misses) => self.stall(item, misses),
+            Ran::Miss(misses) => {
+                item.rounds += 1;
+                self.stall(item, misses);
+            }
         }
     }
 
-    /// Runs one command on the open batch. A probe leaves no trace.
     fn run(&mut self, call: &Call, turn: u64, probe: bool) -> Ran {
+        self.run_after(call, turn, probe, 0)
+    }
+
+    /// Runs one command on the open batch, which has missed something so often. A probe leaves no trace.
+    fn run_after(&mut self, call: &Call, turn: u64, probe: bool, rounds: u32) -> Ran {
         let now = self.tell_time();
-        let view = View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
-        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
+        let view = View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
+        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits).after_rounds(rounds);
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
         let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
         match applied {
@@ -421,7 +442,8 @@ impl Partition {
                 }
                 let reads: Vec<Key> = tx.read_keys().copied().collect();
                 match tx.finish() {
-                    Err(rejection) => Ran::Answer(Err(rejection), reads),
+                    // Records that are not of the same moment may only look as if an invariant broke.
+                    Err(rejection) => self.unless_stale(reads, turn, Err(rejection)),
                     Ok(effects) if effects.is_empty() => self.unless_stale(reads, turn, Ok(reply)),
                     Ok(_) if probe => Ran::Answer(Ok(reply), reads),
                     Ok(effects) => {
@@ -441,7 +463,7 @@ impl Partition {
             return Ran::Answer(Err(rejection), reads);
         }
         let now = self.tell_time();
-        let view = View { cache: &self.cache, flying: self.flying.as_ref(), children: &self.children };
+        let view = View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
         let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
         match weft_core::audit::refused(&mut tx, call, &rejection) {
             Err(Stop::Miss) => return Ran::Miss(tx.misses().collect()),
@@ -506,7 +528,13 @@ impl Partition {
 
     /// Fills in one answer of a job, and sends the job's reply when it was the last.
     fn answer(&mut self, item: &Item, answer: Answer) {
-        let Some(waiting) = self.jobs.get_mut(&item.job) else { return };
+        let Some(waiting) = self.jobs.get_mut(&item.job) else {
+            if let (Err(_), Command::Expire(expire)) = (&answer, &item.call.command) {
+                // The loop's own work could not be done: the scanner whose duty it is takes it up.
+                self.node.hub.hint(expire.timer, self.id, expire.due);
+            }
+            return;
+        };
         if waiting.answers[item.at].replace(answer).is_none() {
             waiting.left -= 1;
         }
@@ -531,13 +559,3 @@ const SLICE: usize = 16;
 
 /// Records that may be in the open batch when a command of up to a thousand records joins it.
 const BULKY_ROOM: usize = 500;
-
-/// Commands that go on with bounded work touch up to a thousand records each, a whole batch of submissions three times
-/// as many.
-fn is_bulky(command: &Command) -> bool {
-    match command {
-        Command::Expire(expire) => matches!(expire.timer, Timer::Purge | Timer::CancelChildren),
-        Command::SubmitAll(_) | Command::AdvanceBulk(_) => true,
-        _ => false,
-    }
-}

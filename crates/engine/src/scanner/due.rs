@@ -1,15 +1,16 @@
 //! One pass of a scanner over the due entries of one partition.
 
-use super::{Report, ScanContext, Scanner, bulk};
+use super::edge_cancel_reconciler::EdgeCancelReconciler;
+use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector};
 use crate::client::Urgency;
 use crate::config::Filter;
 use weft_core::apply::Applied;
 use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
-use weft_core::command::{Call, Command, DropEntry, Expire, Principal, RecordTrouble};
+use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileGroup, RecordTrouble};
 use weft_core::error::Rejection;
 use weft_core::record::{Key, Record};
-use weft_core::reply::{Expired, Reply};
+use weft_core::reply::{Expired, Reconciled, Reply, Verified};
 use weft_core::schema::{PartMask, Timer, Value};
 use weft_core::text::Text;
 use weft_core::{PartitionId, Time};
@@ -24,6 +25,7 @@ pub struct Pass {
     interval_ms: u64,
     batch: usize,
     timers: &'static [Timer],
+    age_ms: u64,
     filter: Filter,
 }
 
@@ -40,6 +42,7 @@ impl Pass {
             interval_ms: scanner.interval_ms(),
             batch: scanner.batch(),
             timers: scanner.timers(),
+            age_ms: scanner.age_ms(),
             filter: scanner.filter().clone(),
         }
     }
@@ -48,7 +51,8 @@ impl Pass {
     pub async fn run(self, cx: &ScanContext, partition: PartitionId) -> Report {
         let now = cx.shared.now();
         let mut report = Report::default();
-        let Some(items) = self.find(cx, partition, now, &mut report).await else {
+        let old = Time::from_ms(now.ms().saturating_sub(self.age_ms));
+        let Some(items) = self.find(cx, partition, old, &mut report).await else {
             report.errors += 1;
             return report;
         };
@@ -60,7 +64,7 @@ impl Pass {
             if cx.is_stopping() {
                 return report;
             }
-            calls.push(self.call(cx, partition, item).await);
+            calls.push(self.call(cx, partition, item, now).await);
         }
         let answers = cx.shared.run(calls, Urgency::Urgent).await;
         for (item, answer) in items.iter().zip(answers) {
@@ -142,8 +146,13 @@ impl Pass {
     }
 
     /// The command that handles the item, after what has to be done elsewhere before it.
-    async fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item) -> Result<Call, Rejection> {
+    async fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item, now: Time) -> Result<Call, Rejection> {
         let command = match (item.key, item.entry.timer()) {
+            (Some(key), Some(Timer::FlowVerify)) => flow_projector::count(cx, key, item.entry.at, now).await?,
+            (Some(key), Some(Timer::DependencyAudit)) => dependency_audit::look(cx, key, item.entry.at).await?,
+            (Some(Key::Execution(id)), Some(Timer::GroupCancel)) if self.scanner == EdgeCancelReconciler::NAME => {
+                Command::ReconcileGroup(ReconcileGroup { id })
+            }
             (Some(key), Some(Timer::Bulk)) => bulk::advance(cx, key, item.entry.at).await?,
             (Some(key), Some(timer)) => {
                 let entropy = cx.shared.runtime.random();
@@ -186,6 +195,17 @@ impl Pass {
                 report.more = true;
                 self.note_lateness(cx, item);
             }
+            Ok(Reply::Verified(verified)) => self.judge_count(cx, item, verified, report),
+            Ok(Reply::Reconciled(action)) => {
+                cx.shared.telemetry.flows.reconciled(action);
+                match action {
+                    Reconciled::LeftAlone => {}
+                    Reconciled::StaleRemoved | Reconciled::DrainCompleted => {
+                        tracing::debug!(item = ?item.key, action = action.name(), "a group that owed cancels was settled");
+                        report.processed += 1;
+                    }
+                }
+            }
             // A poison entry was removed.
             Ok(_) => {
                 tracing::warn!(scanner = self.scanner, %partition, entry = ?item.entry, "poison entry removed");
@@ -202,6 +222,20 @@ impl Pass {
                 self.again_after(now, report);
                 self.track(cx, partition, item, &rejection).await;
             }
+        }
+    }
+
+    fn judge_count(&self, cx: &ScanContext, item: &Item, verified: Verified, report: &mut Report) {
+        match verified {
+            Verified::Equal => report.processed += 1,
+            Verified::Repaired => {
+                cx.shared.telemetry.flows.repaired();
+                tracing::warn!(flow = ?item.key, "the totals of a flow were wrong and have been set right");
+                report.processed += 1;
+            }
+            // No verdict: the flow itself says when it is counted again.
+            Verified::Doubtful | Verified::Moved => {}
+            Verified::Stale => report.stale += 1,
         }
     }
 
@@ -259,6 +293,8 @@ fn covers(filter: &Filter, record: &Record) -> bool {
         Record::Continuation(continuation) => (&continuation.body.namespace, None),
         Record::Worker(worker) => (&worker.body.namespace, None),
         Record::BulkJob(job) => (&job.definition().namespace, None),
+        Record::Flow(flow) => (&flow.definition.namespace, Some(flow.tags())),
+        Record::Edge(_) | Record::Tombstone(_) => return false,
         Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
         Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return false,
     };

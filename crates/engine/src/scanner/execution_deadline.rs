@@ -1,6 +1,6 @@
-//! Ends every execution that is not done at its deadline, whatever its state.
+//! Ends every execution and flow that is not done at its deadline, whatever its state, and flows that nobody sealed.
 
 crate::scanner::due_scanner!(
-    /// Finds executions whose deadline has come.
-    ExecutionDeadline, "execution_deadline", 5_000, 50, [Deadline]
+    /// Finds executions and flows whose deadline has come, and flows that stayed unsealed for too long.
+    ExecutionDeadline, "execution_deadline", 5_000, 50, [Deadline, SealBy]
 );

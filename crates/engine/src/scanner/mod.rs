@@ -5,9 +5,13 @@ mod attempt_timeout;
 mod bulk;
 mod cancel_reconciler;
 mod delayed_promoter;
+mod dependency_audit;
 mod dependency_reconciler;
 mod due;
+mod edge_cancel_dispatcher;
+mod edge_cancel_reconciler;
 mod execution_deadline;
+mod flow_projector;
 mod lease_expiry;
 mod retention_trimmer;
 pub(crate) mod runner;
@@ -38,6 +42,11 @@ pub trait Scanner: Send + Sync + 'static {
 
     fn filter(&self) -> &Filter {
         &Filter::NONE
+    }
+
+    /// How old an entry is before it is this one's duty: 0 unless it stands behind another scanner.
+    fn age_ms(&self) -> u64 {
+        0
     }
 
     /// Wakes are grouped to this many milliseconds.
@@ -90,6 +99,9 @@ pub(crate) fn all(config: &ScannerConfig) -> Vec<Arc<dyn Scanner>> {
         Arc::new(retention_trimmer::RetentionTrimmer::of(config)),
         Arc::new(dependency_reconciler::DependencyReconciler::of(config)),
         Arc::new(cancel_reconciler::CancelReconciler::of(config)),
+        Arc::new(edge_cancel_dispatcher::EdgeCancelDispatcher::of(config)),
+        Arc::new(edge_cancel_reconciler::EdgeCancelReconciler::of(config)),
+        Arc::new(flow_projector::FlowProjector::of(config)),
         Arc::new(worker_reaper::WorkerReaper::of(config)),
     ]
 }

@@ -123,7 +123,8 @@ impl Runner {
         if planted::on(Defect::ProgressNeedsWake) {
             return;
         }
-        let timers: Vec<Timer> = self.scanners.iter().flat_map(|scanner| scanner.timers()).copied().collect();
+        let first = self.scanners.iter().filter(|scanner| scanner.age_ms() == 0);
+        let timers: Vec<Timer> = first.flat_map(|scanner| scanner.timers()).copied().collect();
         let ranges = timers.iter().map(|timer| Range { prefix: vec![Value::Int(*timer as i64)], ..Range::default() });
         let scan = Scan {
             target: Target::Due,
@@ -167,11 +168,13 @@ impl Runner {
                 self.shared.hub.take_hint(timer, partition);
                 continue;
             }
-            let owner = self.scanners.iter().position(|scanner| scanner.timers().contains(&timer));
-            if let Some(scanner) = owner {
-                let grain = self.scanners[scanner].grain_ms();
-                let at = Time::from_ms(at.ms().div_ceil(grain) * grain);
-                let due = self.due.entry((scanner, partition)).or_insert(at);
+            for (place, scanner) in self.scanners.iter().enumerate() {
+                if !scanner.timers().contains(&timer) {
+                    continue;
+                }
+                let grain = scanner.grain_ms();
+                let at = Time::from_ms((at.ms() + scanner.age_ms()).div_ceil(grain) * grain);
+                let due = self.due.entry((place, partition)).or_insert(at);
                 *due = (*due).min(at);
             }
         }
@@ -190,7 +193,7 @@ impl Runner {
             self.due.remove(&duty);
             let scanner = self.scanners[duty.0].clone();
             // What is committed from here on hints again, so nothing is missed between the hint and the scan.
-            for timer in scanner.timers() {
+            for timer in scanner.timers().iter().filter(|_| scanner.age_ms() == 0) {
                 self.shared.hub.take_hint(*timer, duty.1);
             }
             self.shared.counters.scanner_wakes.add(1);

@@ -115,6 +115,17 @@ families! {
         RUN Histogram "weft_run_seconds" ["lane"] "Leased time of attempts that ended"
         END_TO_END Histogram "weft_end_to_end_seconds" ["lane"] "Time from submitted to ended"
     }
+    "Flows": {
+        FLOWS_FINISHED Counter "weft_flows_finished_total" ["outcome"] "Flows that are done"
+        FLOW_FINISH Histogram "weft_flow_finish_seconds" [] "Time from the first start of a member to the end of its flow"
+        EDGES_RESOLVED Counter "weft_edges_resolved_total" ["result"] "Edges that the end of an upstream resolved"
+        GROUPS_DECIDED Counter "weft_groups_decided_total" ["policy", "verdict"] "Groups of edges that were decided"
+        MEMBERS_SKIPPED Counter "weft_members_skipped_total" [] "Members that a group of their edges made impossible"
+        SIBLING_CANCELS Counter "weft_sibling_cancels_total" ["verdict"] "Upstreams that a decided group cancelled"
+        SIBLING_RECONCILE Counter "weft_sibling_cancel_reconcile_total" ["action"] "Groups that owed cancels for long, by what the safety net did"
+        FLOW_REPAIRS Counter "weft_flow_summary_repairs_total" [] "Flows whose totals differed from a recount and were set right"
+        SIBLING_BACKLOG Gauge "weft_sibling_cancel_backlog" [] "Members with a group that still has siblings to cancel, counted at most every 10 s and up to 10000"
+    }
     "Claims and leases": {
         CLAIM Histogram "weft_claim_seconds" ["result"] "Time that claim calls took, waiting included"
         CLAIMS_WAITING Gauge "weft_claims_waiting" [] "Claim calls that wait for work"
@@ -157,8 +168,8 @@ families! {
         SCANNER_PARKED Gauge "weft_scanner_parked" ["scanner"] "Items that were given up and wait for an operator"
         SCANNER_RESTARTS Counter "weft_scanner_restarts_total" ["scanner"] "Passes that panicked and begin again"
         RETENTION_BACKLOG Gauge "weft_retention_backlog" [] "Records whose retention is over and that are still there, counted at most every 10 s and up to 10000"
-        CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Executions whose cancel grace is over and whose worker was not cut off yet, counted likewise"
-        CONTINUATIONS Gauge "weft_continuations" [] "Purges, cancels of children and bulk jobs that go on in later commits, counted likewise"
+        CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Executions whose cancel grace is over and flows that owe cancels, counted likewise"
+        CONTINUATIONS Gauge "weft_continuations" [] "Work that goes on in later commits: purges, cancels, edges, seals and bulk jobs, counted likewise"
         SCANNER_PARTITIONS Gauge "weft_scanner_claimed_partitions" [] "Partitions whose timers this node looks after"
     }
 }
@@ -182,7 +193,8 @@ mod tests {
     #[test]
     fn ops_10_no_label_can_name_one_thing() {
         let bounded = ["lane", "attempt_kind", "outcome", "cause", "public_state", "result", "kind", "state", "call"];
-        let bounded: BTreeSet<_> = bounded.into_iter().chain(["direction", "scanner", "why"]).collect();
+        let bounded: BTreeSet<_> =
+            bounded.into_iter().chain(["direction", "scanner", "why", "policy", "verdict", "action"]).collect();
         for family in FAMILIES {
             assert!(family.labels.iter().all(|label| bounded.contains(label)), "{}", family.name);
         }

@@ -245,4 +245,6 @@ pub struct Backlogs {
     pub cancel: u64,
     /// Purges, cancels of children and bulk jobs that go on.
     pub continuations: u64,
+    /// Members with a group that has siblings to cancel.
+    pub siblings: u64,
 }

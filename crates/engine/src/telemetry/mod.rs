@@ -3,6 +3,7 @@
 //! of it is stored.
 
 pub mod family;
+pub mod flows;
 pub mod histogram;
 pub mod lanes;
 pub mod meters;
@@ -20,6 +21,7 @@ pub use windows::{Activity, LaneRates, Window};
 use crate::config::ScannerConfig;
 use crate::scanner;
 use crate::stats::Counter;
+use flows::FlowMeters;
 use lanes::LaneMeters;
 use meters::{Claims, Commits, Gauges, Renewals, ScannerMeter, StoreMeters};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +44,7 @@ pub struct Telemetry {
     pub reruns: Counter,
     pub violations: Counter,
     pub store: StoreMeters,
+    pub flows: FlowMeters,
     scanners: BTreeMap<&'static str, ScannerMeter>,
     cache_bytes: Vec<AtomicU64>,
     gauges: Mutex<Gauges>,
@@ -53,6 +56,9 @@ struct Book {
     lanes: LaneMeters,
     leases_lost: BTreeMap<&'static str, u64>,
     handoffs: u64,
+    /// Groups by policy and verdict, and siblings that these cancelled.
+    decided: BTreeMap<(&'static str, &'static str), u64>,
+    siblings: BTreeMap<&'static str, u64>,
     windows: Windows,
 }
 
@@ -69,6 +75,7 @@ impl Telemetry {
             reruns: Counter::default(),
             violations: Counter::default(),
             store: StoreMeters::default(),
+            flows: FlowMeters::default(),
             scanners: scanners.iter().map(|scanner| (scanner.name(), ScannerMeter::default())).collect(),
             cache_bytes: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
             gauges: Mutex::default(),
@@ -86,7 +93,8 @@ impl Telemetry {
 
     /// Takes what an applied commit adds up to.
     pub fn applied(&self, mut tally: Tally) {
-        if tally.is_empty() && tally.lost.is_empty() {
+        self.flows.applied(&tally.flows);
+        if tally.is_empty() && tally.lost.is_empty() && tally.flows.is_empty() {
             return;
         }
         let mut book = self.book();
@@ -97,6 +105,12 @@ impl Telemetry {
             *book.leases_lost.entry(cause.name()).or_default() += 1;
         }
         book.handoffs += u64::from(tally.handoffs);
+        for (decided, count) in &tally.flows.decided {
+            *book.decided.entry(*decided).or_default() += count;
+        }
+        for (verdict, count) in &tally.flows.siblings {
+            *book.siblings.entry(verdict).or_default() += count;
+        }
         book.windows.absorb(&mut tally);
     }
 

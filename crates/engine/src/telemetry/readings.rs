@@ -13,6 +13,7 @@ pub(crate) fn read(shared: &Shared) -> Vec<Readings> {
     let telemetry = &shared.telemetry;
     let mut all = Vec::with_capacity(FAMILIES.len());
     executions(telemetry, &mut all);
+    flows(telemetry, &mut all);
     claims(shared, &mut all);
     engine(shared, &mut all);
     store(shared, &mut all);
@@ -53,6 +54,43 @@ fn executions(telemetry: &Telemetry, all: &mut Vec<Readings>) {
     all.push(by_lane(&book, &QUEUE_WAIT, |meter| Reading::from(&meter.waits)));
     all.push(by_lane(&book, &RUN, |meter| Reading::from(&meter.runs)));
     all.push(by_lane(&book, &END_TO_END, |meter| Reading::from(&meter.totals)));
+}
+
+fn flows(telemetry: &Telemetry, all: &mut Vec<Readings>) {
+    let meters = &telemetry.flows;
+    let mut finished = Readings::new(&FLOWS_FINISHED);
+    for (outcome, counter) in ["completed", "failed", "cancelled"].into_iter().zip(&meters.finished) {
+        finished.add(&[outcome], Reading::Count(counter.get()));
+    }
+    all.push(finished);
+    all.push(Readings::one(&FLOW_FINISH, Reading::from(&meters.finish.read())));
+    let mut resolved = Readings::new(&EDGES_RESOLVED);
+    resolved.add(&["met"], Reading::Count(meters.met.get()));
+    resolved.add(&["unmet"], Reading::Count(meters.unmet.get()));
+    all.push(resolved);
+    let book = telemetry.book();
+    let mut decided = Readings::new(&GROUPS_DECIDED);
+    for ((policy, verdict), count) in &book.decided {
+        decided.add(&[policy, verdict], Reading::Count(*count));
+    }
+    all.push(decided);
+    all.push(Readings::one(&MEMBERS_SKIPPED, Reading::Count(meters.skipped.get())));
+    let mut siblings = Readings::new(&SIBLING_CANCELS);
+    for (verdict, count) in &book.siblings {
+        siblings.add(&[verdict], Reading::Count(*count));
+    }
+    all.push(siblings);
+    let mut reconciled = Readings::new(&SIBLING_RECONCILE);
+    for (action, count) in meters.by_action() {
+        reconciled.add(&[action], Reading::Count(count));
+    }
+    all.push(reconciled);
+    all.push(Readings::one(&FLOW_REPAIRS, Reading::Count(meters.repairs.get())));
+    let mut backlog = Readings::new(&SIBLING_BACKLOG);
+    if let Some(backlogs) = &telemetry.gauges().backlogs {
+        backlog.add(&[], Reading::Level(backlogs.siblings as f64));
+    }
+    all.push(backlog);
 }
 
 fn by_lane(book: &Book, family: &'static Family, reading: impl Fn(&LaneMeter) -> Reading) -> Readings {
@@ -188,7 +226,7 @@ fn scanners(shared: &Shared, all: &mut Vec<Readings>) {
     }
     all.extend([cycles, seconds, wakes, items, lateness, lag, parked, restarts]);
     let mut backlogs = [&RETENTION_BACKLOG, &CANCEL_BACKLOG, &CONTINUATIONS].map(Readings::new);
-    if let Some(Backlogs { retention, cancel, continuations }) = gauges.backlogs {
+    if let Some(Backlogs { retention, cancel, continuations, .. }) = gauges.backlogs {
         for (readings, count) in backlogs.iter_mut().zip([retention, cancel, continuations]) {
             readings.add(&[], Reading::Level(count as f64));
         }

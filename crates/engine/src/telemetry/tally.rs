@@ -1,6 +1,7 @@
 //! What the events of one commit add up to. Made when the commit is sealed, on the partition's own thread, and handed
 //! over whole once the commit is applied: a busy node pays one lock per commit and none per event.
 
+use super::flows::FlowTally;
 use weft_core::change::{Change, Write};
 use weft_core::event::{Event, Fact};
 use weft_core::record::attempt::AttemptKind;
@@ -79,6 +80,7 @@ pub struct Tally {
     pub handoffs: u32,
     /// Scanners that gave an item up.
     pub parked: Vec<Text>,
+    pub flows: FlowTally,
 }
 
 impl Tally {
@@ -95,6 +97,7 @@ impl Tally {
     }
 
     fn count(&mut self, event: &Event) {
+        self.flows.count(event);
         match &event.fact {
             Fact::Submitted { .. } => self.cell(&event.namespace, &event.lane).submitted += 1,
             Fact::Claimed { kind, waited_ms, .. } => {
@@ -116,6 +119,7 @@ impl Tally {
 
     /// Counts what the records of the commit tell and its events do not.
     pub fn look_at(&mut self, writes: &[Write], records: &[(Key, Option<Record>)]) {
+        self.flows.look_at(writes, records);
         for write in writes {
             if let (Key::Execution(_), Change::Insert(body)) = (&write.key, &write.what)
                 && matches!(body.facets.get(schema::STATE), Some(Value::Text(state)) if &**state == "active")

@@ -100,6 +100,40 @@ methods! {
     force_fail(execution) body ForceFail;
     /// Removes an ended execution.
     purge_execution(execution) query PurgeExecution;
+    /// Submits a flow; `flow` is the same with less to write.
+    submit_flow() body SubmitFlow;
+    /// One page of flows.
+    list_flows() query ListFlows;
+    /// A flow; waits for it if the query says so.
+    get_flow(flow) query GetFlow;
+    /// One page of its members, in the order they were added.
+    list_members(flow) query ListMembers;
+    /// One page of its edges, upstream by upstream.
+    list_edges(flow) query ListEdges;
+    /// One page of its groups of edges, member by member.
+    list_groups(flow) query ListGroups;
+    /// A group of edges, and what it waits for.
+    get_group(flow, member, name) nothing GetGroup;
+    /// One page of its nodes and then its edges, to draw it.
+    get_graph(flow) query GetGraph;
+    /// Why it is not done.
+    explain_flow(flow) nothing ExplainFlow;
+    /// Adds members and edges.
+    add_members(flow) body AddMembers;
+    /// Adds edges.
+    add_edges(flow) body AddEdges;
+    /// Says that edges are known, and that it may finish.
+    seal_flow(flow) body SealFlow;
+    /// Declares its outcome.
+    finish_flow(flow) body FinishFlow;
+    /// Cancels a flow.
+    cancel_flow(flow) body CancelFlow;
+    /// Changes its tags, or stops its growth.
+    change_flow(flow) body ChangeFlow;
+    /// Replays every member that counts against it.
+    replay_flow(flow) body ReplayFlow;
+    /// Removes a flow that is done, with all its members.
+    purge_flow(flow) query PurgeFlow;
     /// Begins a job that does something to every execution of a filter.
     start_bulk() body StartBulk;
     /// How far such a job is.
@@ -134,6 +168,16 @@ methods! {
     read_children() body ReadChildren;
     /// Submits children of work that is held.
     spawn_children() body SpawnChildren;
+    /// Adds members and edges to the flow of work that is held.
+    add_own_members() body AddOwnMembers;
+    /// Adds edges to the flow of work that is held.
+    add_own_edges() body AddOwnEdges;
+    /// Says that edges are known, in the flow of work that is held.
+    seal_own_members() body SealOwnMembers;
+    /// Declares the outcome of the flow of work that is held.
+    finish_own_flow() body FinishOwnFlow;
+    /// Reads inputs of work that is held.
+    read_inputs() body ReadInputs;
     /// Registers a worker process.
     register_worker() body RegisterWorker;
     /// A worker is alive, and tells what it holds.

@@ -1,12 +1,16 @@
 //! The client: typed calls to a server or to an engine in this process.
 
 mod connect;
+mod flow;
+mod flow_handle;
 mod methods;
 mod run;
 mod submit;
 
 pub use crate::transport::{Notices, Tiding};
 pub use connect::Connect;
+pub use flow::{Flow, FlowEdge};
+pub use flow_handle::{CancellingFlow, FlowHandle};
 pub use run::{Cancelling, NoResult, Replaying, Run};
 pub use submit::Submission;
 pub(crate) use submit::ms;

@@ -16,7 +16,7 @@ use weft_api::page::PageQuery;
 use weft_api::{Args, Operation, op};
 
 /// How long one call waits for an end; a client waits with as many calls as it takes.
-const WAIT: Duration = Duration::from_secs(30);
+pub(super) const WAIT: Duration = Duration::from_secs(30);
 
 /// A handle on an execution. Dropping it changes nothing.
 #[derive(Clone, Debug)]
@@ -209,7 +209,7 @@ fn failed(failure: Option<weft_api::execution::Failure>, ended: Ended) -> NoResu
     }
 }
 
-type Calling<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub(super) type Calling<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// A cancel. Immediate unless it is graceful.
 #[must_use = "nothing is cancelled before it is awaited"]

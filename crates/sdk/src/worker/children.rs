@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use weft_api::execution::{Outcome, Policy, Submit};
+use weft_api::execution::{Outcome, OwnFlow, Policy, Submit};
 use weft_api::work::{
     ChildOutcome, ChildrenOutcome, ChildrenRule, ReadChildren, SpawnChildren, WaitChildrenItem, WaitingChildren,
 };
@@ -37,7 +37,7 @@ impl Child {
 }
 
 impl Ctx {
-    /// A child of `kind` with `input` as JSON.
+    /// A child of `kind` with `input` as JSON. A child of a member joins its flow, unless it is told to stay outside.
     pub fn child<T: Serialize + ?Sized>(&self, kind: impl Into<String>, input: &T) -> NewChild<'_> {
         let (input, wrong) = match payload::json(input) {
             Ok(input) => (Some(input), None),
@@ -176,7 +176,8 @@ impl Ctx {
 }
 
 impl NewChild<'_> {
-    /// Tells children of one execution apart; by kind and order unless given.
+    /// Tells children of one execution apart; by kind and order unless given. In a flow it is the key of the member, so that
+    /// it must tell all members of the flow apart.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.submit.idempotency_key = Some(key.into());
         self
@@ -207,12 +208,25 @@ impl NewChild<'_> {
         self
     }
 
+    /// It does not join the flow of its parent. Changes nothing if the parent is in none.
+    pub fn outside_flow(mut self) -> Self {
+        self.submit.flow = Some(OwnFlow::None);
+        self
+    }
+
+    /// In the flow of its parent, a bad end of it does not count against the flow.
+    pub fn not_critical(mut self) -> Self {
+        self.submit.critical = Some(false);
+        self
+    }
+
     pub async fn submit(mut self) -> Result<Child, Failure> {
         if let Some(error) = self.wrong {
             return Err(error.into());
         }
         if self.submit.idempotency_key.is_none() {
-            self.submit.idempotency_key = Some(self.ctx.child_key(&self.submit.kind));
+            let joins = self.ctx.claimed().flow.is_some() && self.submit.flow.is_none();
+            self.submit.idempotency_key = Some(self.ctx.child_key(&self.submit.kind, joins));
         }
         if self.submit.trace.is_none() {
             self.submit.trace = self.ctx.trace().map(str::to_string);

@@ -14,6 +14,8 @@ use weft_api::work::{NewStep, ReadSteps, RecordSteps, Steps};
 use weft_api::{Args, Payload, op};
 
 pub const STEP_NAME_MAX: usize = 200;
+/// What of its kind is in the key of a child that joins a flow.
+const CHILD_KIND_BYTES_MAX: usize = 64;
 
 /// What one run of a handler knows of its steps.
 pub(crate) struct Journal {
@@ -245,8 +247,14 @@ pub(crate) fn read<T: DeserializeOwned>(payload: &Payload, name: &str) -> Result
 }
 
 impl Ctx {
-    /// The key of the next child of `kind` in this run.
-    pub(crate) fn child_key(&self, kind: &str) -> String {
-        self.journal().name(&format!("weft.child/{kind}"))
+    /// The key of the next child of `kind` in this run. One that joins the flow has a key among all members, so that it
+    /// says whose child it is.
+    pub(crate) fn child_key(&self, kind: &str, joins_flow: bool) -> String {
+        let name = match joins_flow {
+            // A kind may be as long as the key of a member; those that are cut alike are numbered.
+            true => format!("{}/{}", self.id(), kind.get(..CHILD_KIND_BYTES_MAX).unwrap_or(kind)),
+            false => format!("weft.child/{kind}"),
+        };
+        self.journal().name(&name)
     }
 }

@@ -10,7 +10,7 @@ use weft_sdk::api::{Code, Page};
 use weft_sdk::client::Tiding;
 use weft_sdk::{Client, Ctx, Failure, Json, NoResult, OrFail, Payload, State, Worker};
 
-/// Runs a scenario with each kind of client.
+/// Runs a scenario with each kind of client. Whoever uses it has `Client`, `Server`, `engine_on`, `memory` and `soon` in scope.
 macro_rules! both {
     ($($name:ident $scenario:ident;)+) => {
         mod embedded {
@@ -30,6 +30,7 @@ macro_rules! both {
         }
     };
 }
+pub(crate) use both;
 
 both! {
     sdk_1_executions_are_submitted_steered_and_read steered;

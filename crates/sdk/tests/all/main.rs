@@ -5,6 +5,7 @@
 mod between;
 mod both;
 mod children;
+mod flows;
 mod handlers;
 mod leases;
 mod losses;

@@ -8,6 +8,7 @@ mod big;
 mod cors;
 mod dev;
 mod drain;
+mod flows;
 mod keys;
 mod kit;
 mod leftovers;

@@ -13,6 +13,17 @@ fn post() -> Builder {
     Request::post("/v1/executions").header("content-type", "application/json")
 }
 
+fn flow() -> Builder {
+    Request::post("/v1/flows").header("content-type", "application/json")
+}
+
+/// A flow with these members and edges.
+fn graph(keys: &[&str], edges: &[(&str, &str)]) -> String {
+    let members: Vec<_> = keys.iter().map(|key| json!({ "key": key, "kind": "a" })).collect();
+    let edges: Vec<_> = edges.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect();
+    json!({ "kind": "a", "members": members, "edges": edges }).to_string()
+}
+
 fn gzip(bytes: &[u8]) -> Bytes {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(bytes).unwrap();
@@ -35,11 +46,26 @@ fn sized(bytes: usize) -> String {
 /// The largest body of a submission: one input in base64, and its envelope.
 const SUBMIT_MAX: usize = (1usize << 20).div_ceil(3) * 4 + (64 << 10);
 
+/// What it is called, what is sent, and the status and code of the answer.
+type Wrong = (&'static str, Builder, Bytes, u16, &'static str);
+
+/// Sends all of them over one connection.
+async fn refuse_all(http: &mut Http, wrong: Vec<Wrong>) {
+    for (name, request, body, status, code) in wrong {
+        let answer = http.send(request, body).await;
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{name}: {answer:?}");
+        answer.refused(status, code);
+        let counted = http.get("/v1/executions/count").await;
+        assert_eq!(counted.good()["total"], 0, "{name} stored something");
+        assert_eq!(http.get("/v1/flows").await.good(), json!({ "items": [] }), "{name} stored a flow");
+    }
+}
+
 #[tokio::test]
 async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
     let server = Server::dev().await;
     let mut http = server.http().await;
-    let wrong: Vec<(&str, Builder, Bytes, u16, &str)> = vec![
+    let wrong: Vec<Wrong> = vec![
         ("unknown field", post(), r#"{"kind":"a","priorty":1}"#.into(), 400, "invalid_argument"),
         ("unknown field inside", post(), r#"{"kind":"a","policy":{"rety":{}}}"#.into(), 400, "invalid_argument"),
         ("wrong type", post(), r#"{"kind":7}"#.into(), 400, "invalid_argument"),
@@ -140,19 +166,73 @@ async fn api_4_each_malformed_request_gets_its_problem_and_stores_nothing() {
         ("body of a read", Request::get("/v1/executions"), "{}".into(), 400, "invalid_argument"),
         ("unknown raw field", Request::post("/v1/executions?kind=a&lan=b"), "x".into(), 400, "invalid_argument"),
     ];
-    for (name, request, body, status, code) in wrong {
-        let answer = http.send(request, body).await;
-        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{name}: {answer:?}");
-        answer.refused(status, code);
-        let counted = http.get("/v1/executions/count").await;
-        assert_eq!(counted.good()["total"], 0, "{name} stored something");
-    }
+    refuse_all(&mut http, wrong).await;
     http.send(post(), nested(64)).await.good();
     let told = http.send(post(), r#"{"kind":"a","priorty":1}"#).await.json();
     assert_eq!(
         (told["fields"]["field"].as_str(), told["fields"]["did_you_mean"].as_str()),
         (Some("priorty"), Some("priority"))
     );
+}
+
+#[tokio::test]
+async fn api_4_each_malformed_request_about_flows_gets_its_problem_and_stores_nothing() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let wrong: Vec<Wrong> = vec![
+        (
+            "member's unknown field",
+            flow(),
+            r#"{"kind":"a","members":[{"key":"a","kind":"b","lan":"c"}]}"#.into(),
+            400,
+            "invalid_argument",
+        ),
+        (
+            "unknown policy",
+            flow(),
+            r#"{"kind":"a","failure_policy":{"kind":"fail_slow"}}"#.into(),
+            400,
+            "invalid_argument",
+        ),
+        ("no member", flow(), r#"{"kind":"a"}"#.into(), 422, "empty_flow"),
+        ("member twice", flow(), graph(&["a", "a"], &[]).into(), 422, "duplicate_node"),
+        ("member that is not there", flow(), graph(&["a"], &[("a", "b")]).into(), 422, "unknown_node"),
+        ("edge to itself", flow(), graph(&["a"], &[("a", "a")]).into(), 422, "self_edge"),
+        ("edge twice", flow(), graph(&["a", "b"], &[("a", "b"), ("a", "b")]).into(), 422, "duplicate_edge"),
+        ("cycle", flow(), graph(&["a", "b"], &[("a", "b"), ("b", "a")]).into(), 422, "cycle"),
+        (
+            "bad member",
+            flow(),
+            r#"{"kind":"a","members":[{"key":"a","kind":"b","priority":9001}]}"#.into(),
+            400,
+            "invalid_argument",
+        ),
+        ("criticality of no member", post(), r#"{"kind":"a","critical":true}"#.into(), 400, "invalid_argument"),
+        ("no id of a flow", Request::get("/v1/flows/7"), "".into(), 400, "invalid_id"),
+        (
+            "id of something else",
+            Request::get("/v1/flows/x_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7"),
+            "".into(),
+            400,
+            "invalid_id",
+        ),
+        ("flows by a foreign cursor", Request::get("/v1/flows?cursor=AAAA"), "".into(), 400, "invalid_cursor"),
+        ("unknown state of a flow", Request::get("/v1/flows?state=waiting"), "".into(), 400, "invalid_argument"),
+    ];
+    refuse_all(&mut http, wrong).await;
+}
+
+#[tokio::test]
+async fn api_3_a_flow_may_be_as_large_as_a_batch_and_no_larger() {
+    let server = Server::dev().await;
+    let sized = |bytes: usize| {
+        let body = |name: &str| json!({ "kind": "a", "name": name }).to_string();
+        body(&"x".repeat(bytes - body("").len()))
+    };
+    let over = server.http().await.send(flow(), sized((16 << 20) + 1)).await;
+    assert_eq!(over.refused(413, "payload_too_large")["fields"]["field"], "body");
+    let whole = server.http().await.send(flow(), sized(16 << 20)).await;
+    assert_eq!(whole.refused(413, "payload_too_large")["fields"]["field"], "name", "it was read");
 }
 
 #[tokio::test]

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use weft_api::OPERATIONS;
 
+/// Calls whose key names what they make.
+const SUBMITS: [&str; 2] = ["submit_execution", "submit_flow"];
+
 struct Twice {
     http: Http,
     covered: BTreeSet<&'static str>,
@@ -21,7 +24,9 @@ impl Twice {
     /// Calls twice with one key, and once more with another body if there is one, which is a conflict.
     async fn call(&mut self, id: &str, execution: &str, body: Value, other: Option<Value>) -> Value {
         let (method, path) = self.cover(id);
-        let path = path.replace("{execution}", execution).replace("{instance}", execution).replace("{node}", execution);
+        let path = ["{execution}", "{instance}", "{node}", "{flow}"]
+            .into_iter()
+            .fold(path.to_string(), |path, name| path.replace(name, execution));
         self.keys += 1;
         let key = format!("key {}", self.keys);
         let header = [("idempotency-key", key.as_str())];
@@ -31,7 +36,7 @@ impl Twice {
         let again = self.http.call_with(method, &path, &body, &header).await;
         assert_eq!(again.header("idempotency-replayed"), Some("true"), "{id}: {again:?}");
         // It tells in the body, too, that it was there before.
-        if id != "submit_execution" {
+        if !SUBMITS.contains(&id) {
             assert_eq!((again.status, &again.body), (first.status, &first.body), "{id}");
         }
         if let Some(other) = other {
@@ -40,7 +45,7 @@ impl Twice {
         }
         // The field of the body is the same thing as the header.
         if let Value::Object(fields) = &body
-            && !["submit_execution", "claim"].contains(&id)
+            && !SUBMITS.contains(&id)
         {
             let mut fields = fields.clone();
             fields.insert("request_id".to_string(), json!(key));
@@ -150,6 +155,8 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let first = it.batch("cancel_executions", &cancel).await;
     assert_eq!(it.http.post("/v1/executions/cancel", cancel).await.good(), first);
 
+    flows_twice(&mut it).await;
+    members_twice(&mut it).await;
     workers_twice(&mut it).await;
     let node = it.http.get("/v1/nodes").await.good()["items"][0]["id"].as_str().unwrap().to_string();
     let asked = it.call("drain_node", &node, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
@@ -158,6 +165,65 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     let elsewhere = ["keys", "bulk"];
     let changing = OPERATIONS.iter().filter(|spec| spec.changes() && !elsewhere.contains(&spec.tag));
     assert_eq!(it.covered, changing.map(|spec| spec.id).collect());
+}
+
+/// Members of these tests wait where nobody else claims.
+fn member(key: &str) -> Value {
+    json!({ "key": key, "kind": "part", "lane": "flow" })
+}
+
+async fn flow_of(it: &mut Twice, more: Value) -> String {
+    let mut flow = json!({ "kind": "etl", "members": [member("a")] });
+    flow.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    it.http.post("/v1/flows", flow).await.good()["id"].as_str().unwrap().to_string()
+}
+
+async fn flows_twice(it: &mut Twice) {
+    let members = [member("a"), member("b")];
+    let flow = json!({ "kind": "etl", "members": members, "edges": [{ "from": "a", "to": "b" }], "seal": false });
+    let made = it.call("submit_flow", "", flow, Some(json!({ "kind": "elt", "members": members }))).await;
+    let id = made["id"].as_str().unwrap().to_string();
+    let grown = it
+        .call("add_members", &id, json!({ "members": [member("c")] }), Some(json!({ "members": [member("d")] })))
+        .await;
+    assert_eq!((&grown["revision"], grown["members"].as_object().unwrap().len()), (&json!(2), 1));
+    let edge = |from: &str| json!({ "edges": [{ "from": from, "to": "c" }] });
+    it.call("add_edges", &id, edge("a"), Some(edge("b"))).await;
+    let sealed = it.call("seal_flow", &id, json!({}), Some(json!({ "keys": ["a"] }))).await;
+    assert_eq!(sealed, json!({ "already": false }));
+    let change = |value: &str| json!({ "set": { "team": value } });
+    it.call("change_flow", &id, change("x"), Some(change("y"))).await;
+    let cancelled = it.call("cancel_flow", &id, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
+    assert_eq!((&cancelled["done"], &cancelled["cancelled"]), (&json!(true), &json!(3)));
+
+    let id = flow_of(it, json!({ "completion_policy": { "kind": "declared" } })).await;
+    let declare = |outcome: &str| json!({ "outcome": outcome });
+    it.call("finish_flow", &id, declare("completed"), Some(declare("failed"))).await;
+
+    let id = flow_of(it, json!({})).await;
+    let members = it.http.get(&format!("/v1/flows/{id}/members")).await.good();
+    let fail = format!("/v1/executions/{}/force-fail", members["items"][0]["id"].as_str().unwrap());
+    it.http.post(&fail, json!({})).await.good();
+    let replayed = it.call("replay_flow", &id, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
+    assert_eq!(replayed, json!({ "matched": 1, "replayed": 1 }));
+    it.http.post(&fail, json!({})).await.good();
+    it.call("purge_flow", &id, Value::Null, None).await;
+    it.http.get(&format!("/v1/flows/{id}")).await.refused(404, "flow_not_found");
+}
+
+/// A member that changes its own flow.
+async fn members_twice(it: &mut Twice) {
+    flow_of(it, json!({ "completion_policy": { "kind": "declared" } })).await;
+    let claim = json!({ "worker": "pool", "instance": "pool-1", "lanes": [{ "lane": "flow" }], "wait_ms": 5000 });
+    let task = Task(it.http.post("/v1/work/claim", claim).await.good()["executions"][0].clone());
+    let grow = |key: &str| task.held(json!({ "members": [member(key)], "seal": false }));
+    it.call("add_own_members", "", grow("b"), Some(grow("c"))).await;
+    let edge = |on: &str| task.held(json!({ "edges": [{ "from": "a", "to": "b", "on": on }] }));
+    it.call("add_own_edges", "", edge("any"), Some(edge("failure"))).await;
+    let seal = |keys: &[&str]| task.held(json!({ "keys": keys }));
+    it.call("seal_own_members", "", seal(&["b"]), Some(seal(&["a", "b"]))).await;
+    let finish = |outcome: &str| task.held(json!({ "outcome": outcome }));
+    it.call("finish_own_flow", "", finish("completed"), Some(finish("failed"))).await;
 }
 
 /// The registry: what is answered is known only after several commits.

@@ -36,6 +36,28 @@ const LETTERS: &[(&str, &str)] = &[
     ("force_complete", "o"),
     ("force_fail", "o"),
     ("purge_execution", "o"),
+    ("submit_flow", "s"),
+    ("list_flows", "r"),
+    ("get_flow", "r"),
+    ("list_members", "r"),
+    ("list_edges", "r"),
+    ("list_groups", "r"),
+    ("get_group", "r"),
+    ("get_graph", "r"),
+    ("explain_flow", "r"),
+    ("add_members", "s"),
+    ("add_edges", "s"),
+    ("seal_flow", "s"),
+    ("finish_flow", "s"),
+    ("cancel_flow", "s"),
+    ("change_flow", "s"),
+    ("replay_flow", "so"),
+    ("purge_flow", "o"),
+    ("add_own_members", "w"),
+    ("add_own_edges", "w"),
+    ("seal_own_members", "w"),
+    ("finish_own_flow", "w"),
+    ("read_inputs", "w"),
     ("claim", "w"),
     ("renew", "w"),
     ("complete", "w"),
@@ -89,8 +111,17 @@ fn may(letters: &str, scope: char) -> bool {
     })
 }
 
-/// A request of the operation about this execution. What it asks need not be possible.
-fn request(spec: &Spec, execution: &str) -> (String, Value) {
+/// Ids that nobody has.
+const ABSENT: (&str, &str) = ("x_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7", "f_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7");
+
+/// A flow with one member, `a`.
+async fn submit_flow(http: &mut Http) -> String {
+    let flow = json!({ "kind": "etl", "members": [{ "key": "a", "kind": "mail", "lane": "own" }] });
+    http.post("/v1/flows", flow).await.good()["id"].as_str().unwrap().to_string()
+}
+
+/// A request of the operation about this execution or flow. What it asks need not be possible.
+fn request(spec: &Spec, (execution, flow): (&str, &str)) -> (String, Value) {
     let lease = "l_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7";
     let held = json!({ "execution": execution, "lease": lease, "epoch": 1 });
     let with = |more: Value| {
@@ -116,6 +147,15 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
         "tag_held" => with(json!({ "set": { "a": "b" } })),
         "record_steps" => with(json!({ "steps": [{ "name": "a", "value": { "json": 1 } }] })),
         "spawn_children" => with(json!({ "items": [mail] })),
+        "submit_flow" => json!({ "kind": "etl", "members": [{ "key": "a", "kind": "mail" }] }),
+        "add_members" => json!({ "members": [{ "key": "b", "kind": "mail" }] }),
+        "add_edges" => json!({ "edges": [{ "from": "a", "to": "b" }] }),
+        "finish_flow" => json!({ "outcome": "completed" }),
+        "add_own_members" => with(json!({ "members": [{ "key": "b", "kind": "mail" }] })),
+        "add_own_edges" => with(json!({ "edges": [{ "from": "a", "to": "b" }] })),
+        "seal_own_members" => with(json!({ "keys": ["a"] })),
+        "finish_own_flow" => with(json!({ "outcome": "completed" })),
+        "read_inputs" => with(json!({ "name": "left" })),
         "start_bulk" => json!({ "filter": { "lane": "empty" }, "verb": "cancel" }),
         "register_worker" => json!({ "worker": "a", "instance": "b", "boot_id": "c" }),
         "drain_workers" | "undrain_workers" => json!({ "instance": "nobody", "session": 1 }),
@@ -126,7 +166,7 @@ fn request(spec: &Spec, execution: &str) -> (String, Value) {
     let path = spec.path.replace("{execution}", execution).replace("{index}", "0").replace("{name}", "a");
     let query = if spec.id == "deregister_worker" { "?session=1" } else { "" };
     let path = path.replace("{job}", "none").replace("{instance}", "nobody").replace("{key}", "abcdefgh");
-    let path = path.replace("{node}", "nobody");
+    let path = path.replace("{node}", "nobody").replace("{flow}", flow).replace("{member}", "a");
     (path + query, body)
 }
 
@@ -140,7 +180,7 @@ async fn api_21_each_call_passes_with_the_scopes_of_its_row_and_no_others() {
     let mut http = server.http_as(&submitter).await;
     for spec in OPERATIONS {
         let id = http.submit(json!({ "kind": "mail", "lane": "own" })).await;
-        let (path, body) = request(spec, &id);
+        let (path, body) = request(spec, (&id, ABSENT.1));
         let mut nobody = server.http().await;
         nobody.call(spec.method.name(), &path, &body).await.refused(401, "unauthorized");
         for (letter, scope) in SCOPES {
@@ -168,7 +208,7 @@ async fn api_23_no_read_asks_for_a_namespace() {
         let key = server.key(Scopes::ALL, namespaces);
         let mut http = server.http_as(&key).await;
         for spec in OPERATIONS.iter().filter(|spec| !spec.changes() && spec.method.name() == "GET") {
-            let (path, body) = request(spec, &id);
+            let (path, body) = request(spec, (&id, ABSENT.1));
             let answer = http.call(spec.method.name(), &path, &body).await;
             assert_ne!(code_of(&answer), "namespace_required", "{} by a key on {namespaces:?}", spec.id);
         }
@@ -179,7 +219,7 @@ const SCOPES: &[(char, Scopes)] =
     &[('s', Scopes::SUBMIT), ('w', Scopes::WORK), ('g', Scopes::SIGNAL), ('o', Scopes::OPERATE), ('a', Scopes::ADMIN)];
 
 #[tokio::test]
-async fn api_15_an_execution_of_another_namespace_reads_like_one_that_is_not_there() {
+async fn api_15_what_is_of_another_namespace_reads_like_what_is_not_there() {
     let server = Server::keyed().await;
     let owner = server.key(Scopes::ALL, &["shop"]);
     let stranger = server.key(Scopes::ALL, &["bank"]);
@@ -187,24 +227,31 @@ async fn api_15_an_execution_of_another_namespace_reads_like_one_that_is_not_the
     let mut tried = 0;
     for spec in OPERATIONS {
         let id = own.submit(json!({ "kind": "mail", "lane": "own" })).await;
-        let absent = "x_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7";
-        let (path, body) = request(spec, &id);
-        if !path.contains(&id) && !body.to_string().contains(&id) {
-            continue;
-        }
+        let flow = submit_flow(&mut own).await;
+        let (path, body) = request(spec, (&id, &flow));
+        let named = format!("{path} {body}");
+        let code = match (named.contains(&id), named.contains(&flow)) {
+            (true, false) => "execution_not_found",
+            (false, true) => "flow_not_found",
+            _ => continue,
+        };
         tried += 1;
-        let before = own.get(&format!("/v1/executions/{id}")).await.good();
+        let at = [format!("/v1/executions/{id}"), format!("/v1/flows/{flow}")];
+        let before = [own.get(&at[0]).await.good(), own.get(&at[1]).await.good()];
         let same = [("x-request-id", "same")];
         let foreign = other.call_with(spec.method.name(), &path, &body, &same).await;
-        let (path, body) = request(spec, absent);
+        let (path, body) = request(spec, ABSENT);
         let unknown = other.call_with(spec.method.name(), &path, &body, &same).await;
         assert_eq!(foreign.status, unknown.status, "{}", spec.id);
-        let text = |answer: &Answer| String::from_utf8(answer.body.to_vec()).unwrap().replace(&id, absent);
+        let text = |answer: &Answer| {
+            String::from_utf8(answer.body.to_vec()).unwrap().replace(&id, ABSENT.0).replace(&flow, ABSENT.1)
+        };
         assert_eq!(text(&foreign), text(&unknown), "{}", spec.id);
-        assert!(text(&foreign).contains("execution_not_found"), "{}: {}", spec.id, text(&foreign));
-        assert_eq!(own.get(&format!("/v1/executions/{id}")).await.good(), before, "{} changed nothing", spec.id);
+        assert!(text(&foreign).contains(code), "{}: {}", spec.id, text(&foreign));
+        let after = [own.get(&at[0]).await.good(), own.get(&at[1]).await.good()];
+        assert_eq!(after, before, "{} changed nothing", spec.id);
     }
-    assert!(tried >= 30, "{tried} calls name an execution");
+    assert!(tried >= 50, "{tried} calls name an execution or a flow");
 }
 
 #[tokio::test]

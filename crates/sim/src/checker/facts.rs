@@ -26,6 +26,10 @@ pub struct Facts {
     /// What each worker process offers.
     pub offers: BTreeMap<Text, Offer>,
     pub waiters: BTreeMap<u64, Waiter>,
+    /// Flows that are done and were not opened again.
+    pub flows_done: BTreeSet<weft_core::FlowId>,
+    /// Members that the commit at hand purged.
+    pub members_purged: Vec<(ExecutionId, weft_core::FlowId)>,
     /// Store time at which an execution became ready, as long as it is.
     pub ready_since: BTreeMap<ExecutionId, u64>,
 }

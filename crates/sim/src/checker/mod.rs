@@ -3,6 +3,7 @@
 //! It keeps its own copy of every record, made from the commits alone, and never looks at a cache of the engine.
 
 mod facts;
+mod flows;
 mod ledger;
 mod versions;
 mod whole;
@@ -158,6 +159,7 @@ impl Judge {
         for write in &commit.batch.writes {
             self.observe_write(commit, write.key, &by_execution);
         }
+        self.check_flows(commit, &events);
         if self.commits.is_multiple_of(WHOLE_EVERY) {
             let dump = commit.dump();
             self.check_whole(commit.partition, &dump);
@@ -303,7 +305,14 @@ impl Judge {
                 }
             }
             Key::Audit(partition, number) => self.check_entry(partition, number, old, new),
-            Key::ApiKey(..) | Key::Register(..) => {}
+            Key::ApiKey(..) | Key::Register(..) | Key::Edge(..) | Key::Tombstone(_) => {}
+            Key::Flow(_) => {
+                if let Some(Record::Flow(flow)) = new
+                    && let Err(broken) = weft_core::invariant::check_flow(flow)
+                {
+                    self.violation(broken.id, format!("{}: {}", flow.id, broken.what));
+                }
+            }
             Key::Continuation(..) | Key::DeadLetter(..) => {
                 if let Some(Record::DeadLetter(letter)) = new {
                     self.violation("SR-26", format!("an item was parked: {}", letter.body.error));

@@ -9,6 +9,7 @@ use weft_core::limits::POINT_MS;
 use weft_core::record::attempt::Episode;
 use weft_core::record::dedup::What;
 use weft_core::record::execution::{Execution, HoldKey, Holds, Lease, LeaseEnd, Outcome, Reason, State, Why};
+use weft_core::record::member::GroupState;
 use weft_core::record::{Attempt, Key, Record};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
@@ -21,6 +22,8 @@ struct Tally {
     retries: u32,
     finished: u32,
     replayed: u32,
+    /// A skipped member waits again.
+    reopened: u32,
     rescheduled: bool,
     released: bool,
     children_lifted: bool,
@@ -37,6 +40,7 @@ impl Tally {
             retries: count(|fact| matches!(fact, Fact::RetryScheduled { .. })),
             finished: count(|fact| matches!(fact, Fact::Finished { .. })),
             replayed: count(|fact| matches!(fact, Fact::Replayed { .. })),
+            reopened: count(|fact| matches!(fact, Fact::HoldPlaced { hold } if **hold == *"dependencies")),
             rescheduled: count(|fact| matches!(fact, Fact::Rescheduled { .. })) > 0,
             released: count(|fact| matches!(fact, Fact::Released { .. })) > 0,
             children_lifted: count(|fact| matches!(fact, Fact::HoldLifted { .. })) > 0,
@@ -47,6 +51,15 @@ impl Tally {
 
 fn is_done(execution: Option<&Execution>) -> u32 {
     u32::from(execution.is_some_and(Execution::is_done))
+}
+
+/// Nothing of an end changes but when its record goes: a member waits for its flow.
+fn is_same_end(old: &State, new: &State) -> bool {
+    let end = |state: &State| match state {
+        State::Done { outcome, reason, by, at, attempt, .. } => Some((*outcome, *reason, by.clone(), *at, *attempt)),
+        _ => None,
+    };
+    end(old) == end(new)
 }
 
 fn timeout_due(execution: &Execution) -> Option<Time> {
@@ -105,7 +118,10 @@ impl Judge {
     }
 
     fn check_removed(&mut self, step: &Step<'_>, tally: &Tally) {
-        if let Some(old) = step.old {
+        if let Some(member) = step.old.and_then(Execution::member) {
+            // Whether its flow was done is looked at when the flow's own record has been taken.
+            self.facts.members_purged.push((step.id, member.flow));
+        } else if let Some(old) = step.old {
             let due = matches!(&old.hot.state, State::Done { purge_at: Some(at), .. } if *at <= step.now);
             let asked = self.ledger.purges.contains(&step.id);
             if !old.is_done() && tally.finished == 0 {
@@ -114,7 +130,7 @@ impl Judge {
                 self.broken("RI-15", step.id, "was purged before its time");
             }
         }
-        if tally.purged != 1 {
+        if tally.purged != 1 && step.old.is_none_or(|old| old.member().is_none()) {
             self.broken("RI-19", step.id, format!("{} `purged` events for one purge", tally.purged));
         }
         self.facts.purged.insert(step.id);
@@ -214,14 +230,14 @@ impl Judge {
     }
 
     fn check_done(&mut self, step: &Step<'_>, new: &Execution, tally: &Tally) {
-        if is_done(step.old) + tally.finished != tally.replayed + is_done(step.new) {
+        if is_done(step.old) + tally.finished != tally.replayed + tally.reopened + is_done(step.new) {
             let what =
                 format!("{} `finished` and {} `replayed` events do not lead here", tally.finished, tally.replayed);
             self.broken("RI-19", step.id, what);
         }
         if let Some(old) = step.old.filter(|old| old.is_done())
-            && tally.replayed == 0
-            && old.hot.state != new.hot.state
+            && tally.replayed + tally.reopened == 0
+            && !is_same_end(&old.hot.state, &new.hot.state)
         {
             self.broken(
                 "RI-8",
@@ -241,7 +257,8 @@ impl Judge {
         });
         if let (State::Done { outcome, reason, at, attempt, purge_at, .. }, Some(told)) = (&new.hot.state, last) {
             let due = new.spec.policy.retention_ms.map(|ms| *at + ms);
-            if told != (*outcome, *reason, *attempt, *at) || *purge_at != due {
+            let waits_for_flow = purge_at.is_none() && new.member().is_some();
+            if told != (*outcome, *reason, *attempt, *at) || (*purge_at != due && !waits_for_flow) {
                 self.broken("RI-19", step.id, "the `finished` event tells something else than the record");
             }
         }
@@ -394,7 +411,7 @@ impl Judge {
 
     fn check_waits(&mut self, step: &Step<'_>, new: &Execution, tally: &Tally) {
         let Some(old) = step.old else { return };
-        if new.is_done() || tally.replayed > 0 {
+        if new.is_done() || tally.replayed + tally.reopened > 0 {
             return;
         }
         if let Some(at) = not_before(old).filter(|at| *at > step.now)
@@ -403,12 +420,15 @@ impl Judge {
         {
             self.broken("EX-14", step.id, format!("no longer waits for {at:?}, which is ahead"));
         }
-        for key in [HoldKey::Operator, HoldKey::Children] {
+        for key in [HoldKey::Operator, HoldKey::Children, HoldKey::Dependencies] {
             let had = holds(old).is_some_and(|holds| holds.get(key).is_some());
             let has = holds(new).is_some_and(|holds| holds.get(key).is_some());
             let lifted = match key {
                 HoldKey::Operator => tally.released,
                 HoldKey::Children => tally.children_lifted,
+                HoldKey::Dependencies => new
+                    .member()
+                    .is_some_and(|member| member.groups.iter().all(|group| group.state == GroupState::Satisfied)),
             };
             if had && !has && !lifted {
                 self.broken("EX-14", step.id, format!("lost its {key:?} hold, which nobody lifted"));
@@ -491,7 +511,7 @@ impl Judge {
         let bound = |record: Option<&Record>| match record {
             Some(Record::Dedup(dedup)) => match &dedup.body.what {
                 What::Key { execution, .. } => Some((*execution, dedup.body.expires_at)),
-                What::Request { .. } | What::Step { .. } => None,
+                What::Request { .. } | What::Step { .. } | What::Flow { .. } => None,
             },
             _ => None,
         };

@@ -72,8 +72,10 @@ impl Judge {
             || holds.iter().any(|hold| match hold {
                 Hold::Children(hold) => hold.children.iter().any(open),
                 Hold::Operator { .. } => true,
+                // The check of its flow looks at each edge; unsealed ones wait for a client, and no longer than the flow.
+                Hold::Dependencies { unresolved, sealed } => *unresolved > 0 || !sealed,
             });
-        (!lifted_by_somebody).then(|| format!("{} waits for children that have all ended", execution.id))
+        (!lifted_by_somebody).then(|| format!("{} waits for nobody who could move it on", execution.id))
     }
 
     /// Every lease is in the history of an attempt, and attempts have no gaps.

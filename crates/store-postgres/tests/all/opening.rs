@@ -1,6 +1,7 @@
 //! What is opened, what is refused and with which words.
 
 use crate::records::{P0, P1, apply, head, insert, key};
+use crate::schema;
 use crate::server::{fresh, name, options, sql, with};
 use weft_core::change::Head;
 use weft_store::{Level, Resolution, Store};
@@ -70,20 +71,24 @@ async fn ops_24_a_store_of_the_first_format_is_upgraded_and_goes_on() {
     let store = PostgresStore::open(options(&schema).partitions(2)).await.unwrap();
     let last = apply(&store, P0, vec![insert(key(P0, 1), b"kept")]).await;
     drop(store);
-    let later =
-        ["steps", "executions_by_holder", "workers", "bulk_jobs", "api_keys", "api_keys_by_name", "audit", "registers"];
-    let drops: String = later.iter().map(|table| format!("drop table {schema}.{table};")).collect();
+    let made = schema::shape(&schema).await;
+    let later = "steps executions_by_holder workers bulk_jobs api_keys api_keys_by_name audit registers executions_live flows \
+                 edges tombstones";
+    let drops: String = later.split(' ').map(|table| format!("drop table {schema}.{table};")).collect();
+    let columns = ["holder", "flow", "member_no", "live_in", "member", "inlets"];
+    let drop_columns = columns.map(|column| format!("alter table {schema}.executions drop column {column};")).concat();
     let back = format!(
-        "{drops} alter table {schema}.executions drop column holder; alter table {schema}.partitions drop column last; \
-         update {schema}.meta set value = '1' where key = 'format'"
+        "{drops} {drop_columns} alter table {schema}.partitions drop column last; update {schema}.meta set value = '1' \
+         where key = 'format'"
     );
     sql().await.batch_execute(&back).await.unwrap();
     let error = refusal(options(&schema).migrate(Migrate::Check)).await;
     assert!(matches!(error, OpenError::Older { found: 1, .. }), "{error}");
     let plan = migrate(&options(&schema), true).await.unwrap();
-    assert_eq!((plan.found, plan.steps.len(), plan.done), (Some(1), 2, false));
+    assert_eq!((plan.found, plan.steps.len(), plan.done), (Some(1), 3, false));
 
     let store = PostgresStore::open(options(&schema)).await.unwrap();
+    assert_eq!(schema::shape(&schema).await, made, "an upgraded store has what a new one has");
     assert_eq!(head(&store, P0).await, last, "the head names the commit it came from");
     assert_eq!(head(&store, P1).await, Head::default());
     let next = apply(&store, P0, vec![insert(key(P0, 2), b"new")]).await;

@@ -45,6 +45,25 @@ async fn dump(schema: &str) -> String {
     text
 }
 
+/// The dump with its lines in order. A column that an upgrade adds stands last in its table, and every statement names its
+/// columns, so that their order does not count.
+pub async fn shape(schema: &str) -> Vec<String> {
+    let dump = dump(schema).await;
+    let mut table = "";
+    let mut lines: Vec<String> = Vec::new();
+    for line in dump.lines() {
+        match line.starts_with("    ") {
+            true => lines.push(format!("{table}:{line}")),
+            false => {
+                table = line;
+                lines.push(line.to_owned());
+            }
+        }
+    }
+    lines.sort();
+    lines
+}
+
 /// A difference here is a change of the format: it takes an upgrade. `WEFT_BLESS=1` rewrites the file.
 #[tokio::test]
 async fn ops_24_the_schema_is_the_one_that_was_reviewed() {

@@ -96,6 +96,18 @@ CREATE TABLE due (
     id blob not null,
     primary key (partition, timer, at, kind, id)
 ) without rowid;
+CREATE TABLE edges (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    flow blob not null,
+    upstream blob not null,
+    downstream blob not null,
+    state text collate binary not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
 CREATE TABLE executions (
     partition integer not null,
     id blob not null,
@@ -118,6 +130,9 @@ CREATE TABLE executions (
     updated_at integer not null,
     listed text collate binary,
     holder text collate binary,
+    flow blob,
+    member_no integer,
+    live_in blob,
     hot blob,
     spec blob,
     tags blob,
@@ -126,13 +141,17 @@ CREATE TABLE executions (
     checkpoint blob,
     actions blob,
     result blob,
+    member blob,
+    inlets blob,
     primary key (partition, id)
 );
 CREATE INDEX executions_by_claim on executions (partition, claim_ref, id) where claim_ref is not null;
 CREATE INDEX executions_by_created on executions (partition, namespace, created_at, id);
+CREATE INDEX executions_by_flow on executions (partition, flow, member_no, id) where flow is not null;
 CREATE INDEX executions_by_holder on executions (partition, namespace, holder, id) where holder is not null;
 CREATE INDEX executions_by_state on executions (partition, namespace, listed, created_at, id) where listed is not null;
 CREATE INDEX executions_children on executions (partition, parent, id) where parent is not null;
+CREATE INDEX executions_live on executions (partition, live_in, id) where live_in is not null;
 CREATE INDEX executions_ready on executions (partition, namespace, lane, kind, capabilities, concurrency_key, ready_order, id) where ready_order is not null;
 CREATE TABLE feed (
     partition integer not null,
@@ -143,6 +162,27 @@ CREATE TABLE feed (
     events blob,
     primary key (partition, seq)
 ) without rowid;
+CREATE TABLE flows (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    namespace text collate binary not null,
+    created_at integer not null,
+    kind text collate binary not null,
+    name text collate binary,
+    state text collate binary not null,
+    members integer not null,
+    live integer not null,
+    finished_at integer,
+    hot blob,
+    definition blob,
+    summary blob,
+    tags blob,
+    trouble blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX flows_by_created on flows (partition, namespace, created_at, id);
 CREATE TABLE large_parts (
     partition integer not null,
     kind integer not null,
@@ -198,6 +238,17 @@ CREATE TABLE steps (
     value blob,
     primary key (partition, id)
 ) without rowid;
+CREATE TABLE tombstones (
+    partition integer not null,
+    id blob not null,
+    revision blob not null,
+    large integer not null,
+    flow blob not null,
+    member_no integer not null,
+    body blob,
+    primary key (partition, id)
+) without rowid;
+CREATE INDEX tombstones_by_flow on tombstones (partition, flow, member_no, id);
 CREATE TABLE workers (
     partition integer not null,
     id blob not null,

@@ -73,14 +73,46 @@ async fn a_store_of_a_newer_program_and_a_damaged_one_are_refused() {
     let server = Valkey::start(&[]).unwrap();
     let options = Options { partitions: 1, ..servers::on(&server) };
     drop(ValkeyStore::open(options.clone()).await.unwrap());
-    server.command(&["HSET", "test_own:{p0}meta", "format", "2"]).unwrap();
+    server.command(&["HSET", "test_own:{p0}meta", "format", "99"]).unwrap();
     let error = refused(options.clone()).await;
-    assert!(matches!(error, OpenError::Newer { found: 2, known: 1, .. }), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 99, .. }), "{error}");
     server.command(&["HSET", "test_own:{p0}meta", "format", "1", "partitions", "many"]).unwrap();
     assert!(matches!(refused(options.clone()).await, OpenError::Damaged { .. }));
     server.command(&["DEL", "test_own:{p0}meta"]).unwrap();
     server.command(&["SET", "test_own:{p0}meta", "x"]).unwrap();
     assert!(matches!(refused(options).await, OpenError::Damaged { .. }));
+}
+
+#[tokio::test]
+async fn ops_24_a_store_of_the_first_format_is_upgraded_and_goes_on() {
+    let server = Valkey::start(&[]).unwrap();
+    let options = Options { partitions: 1, ..servers::on(&server) };
+    let store = ValkeyStore::open(options.clone()).await.unwrap();
+    apply(&store, P0, vec![insert(key(P0, 1), &[(0, b"kept")])]).await;
+    drop(store);
+    let back = async || server.command(&["HSET", "test_own:{p0}meta", "format", "1"]).unwrap();
+    back().await;
+    let checked = Options { migrate: Migrate::Check, ..options.clone() };
+    let error = refused(checked.clone()).await;
+    assert!(matches!(error, OpenError::Older { found: 1, .. }), "{error}");
+    assert!(error.to_string().contains("weft migrate --store valkey://"), "{error}");
+    let findings = inspect(&checked).await;
+    let told =
+        |finding: &weft_store::Finding| finding.severity == Severity::Problem && finding.found.contains("format 1");
+    assert!(findings.iter().any(told), "{findings:?}");
+
+    let plan = migrate(&checked, true).await.unwrap();
+    assert_eq!((plan.found, plan.steps.len(), plan.done), (Some(1), plan.format as usize - 1, false));
+    let (one, two) = tokio::join!(migrate(&checked, false), migrate(&checked, false));
+    assert!(one.unwrap().done && two.unwrap().done);
+    let plan = migrate(&checked, false).await.unwrap();
+    assert_eq!((plan.found, plan.steps.len()), (Some(plan.format), 0));
+    drop(ValkeyStore::open(checked.clone()).await.unwrap());
+
+    back().await;
+    let store = ValkeyStore::open(options).await.unwrap();
+    assert_eq!(part(&store, key(P0, 1)).await.as_deref(), Some(&b"kept"[..]));
+    drop(ValkeyStore::open(checked).await.unwrap());
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ where
 {
     run_each!(make,
         records: what_is_absent_reads_as_none, only_the_parts_asked_for_are_read, parts_change_one_by_one,
-            an_empty_part_is_not_an_absent_one, a_deleted_record_leaves_nothing_behind, kinds_do_not_mix,
+            every_part_of_every_kind_is_kept, an_empty_part_is_not_an_absent_one, a_deleted_record_leaves_nothing_behind, kinds_do_not_mix,
             partitions_do_not_mix, every_byte_survives;
         indexes: every_index_follows_its_facets, an_entry_exists_if_its_facet_is_not_null,
             integers_are_in_order_of_value, text_is_in_order_of_bytes, bytes_are_in_order_of_bytes;

@@ -8,8 +8,11 @@ use std::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 use weft_core::change::{Batch, Body, Change, Head, Write};
 use weft_core::record::Key;
+use weft_core::record::bulk_job::Role;
+use weft_core::record::continuation::Work;
+use weft_core::record::register::Subject;
 use weft_core::schema::{Due, Kind, PartMask, Timer, Type, Value};
-use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_core::{CommitId, ExecutionId, FlowId, KeyId, PartitionId, Time};
 
 pub(super) const P0: PartitionId = PartitionId(0);
 pub(super) const P1: PartitionId = PartitionId(1);
@@ -137,6 +140,28 @@ impl<S: Store> Probe<S> {
 
 pub(super) fn execution(partition: PartitionId, number: u128) -> Key {
     Key::Execution(ExecutionId::new(partition, Uuid::from_u128(number)))
+}
+
+/// A key of any kind, another one for each number.
+pub(super) fn key_of(kind: Kind, number: u128) -> Key {
+    let id = ExecutionId::new(P0, Uuid::from_u128(number));
+    match kind {
+        Kind::Execution => Key::Execution(id),
+        Kind::Attempt => Key::Attempt(id, 7),
+        Kind::Dedup => Key::Dedup(P0, [number as u8; 32]),
+        Kind::Continuation => Key::Continuation(id, Work::Purge),
+        Kind::DeadLetter => Key::DeadLetter(P0, Uuid::from_u128(number)),
+        Kind::Node => Key::Node(P0, Uuid::from_u128(number)),
+        Kind::Step => Key::Step(id, 7),
+        Kind::Worker => Key::Worker(P0, [number as u8; 32]),
+        Kind::BulkJob => Key::BulkJob(P0, Uuid::from_u128(number), Role::Share),
+        Kind::ApiKey => Key::ApiKey(P0, KeyId::from_bytes(format!("{number:08}").as_bytes()).expect("eight digits")),
+        Kind::Audit => Key::Audit(P0, number as u64),
+        Kind::Register => Key::Register(P0, Subject::AuditEnd),
+        Kind::Flow => Key::Flow(FlowId::new(P0, Uuid::from_u128(number))),
+        Kind::Edge => Key::Edge(id, 7),
+        Kind::Tombstone => Key::Tombstone(id),
+    }
 }
 
 /// A legal value for each facet of a kind; null wherever that is allowed.

@@ -1,12 +1,11 @@
 //! Reading and writing records: parts, kinds, partitions, bytes.
 
-use super::probe::{P0, P1, P2, Probe, delete, execution, insert, some, update};
+use super::probe::{P0, P1, P2, Probe, delete, execution, insert, key_of, some, update};
 use crate::{Found, Store};
 use bytes::Bytes;
-use uuid::Uuid;
 use weft_core::change::Head;
 use weft_core::record::Key;
-use weft_core::schema::PartMask;
+use weft_core::schema::{Kind, PartMask};
 
 fn parts(found: &[(u8, &[u8])]) -> Vec<(u8, Bytes)> {
     found.iter().map(|(part, bytes)| (*part, Bytes::copy_from_slice(bytes))).collect()
@@ -59,6 +58,26 @@ pub(super) async fn parts_change_one_by_one<S: Store>(probe: &Probe<S>) {
     assert_eq!(probe.get(key).await, Some(Found { revision, parts: expected }), "the revision changes with any write");
 }
 
+pub(super) async fn every_part_of_every_kind_is_kept<S: Store>(probe: &Probe<S>) {
+    let text = |kind: Kind, part: u8| format!("{} {part}", kind.table().name).into_bytes();
+    for (kind, key) in Kind::ALL.map(|kind| (kind, key_of(kind, 5))) {
+        let numbers = 0..kind.table().parts.len() as u8;
+        let written: Vec<(u8, Vec<u8>)> = numbers.map(|part| (part, text(kind, part))).collect();
+        let body: Vec<(u8, Option<&[u8]>)> = written.iter().map(|(part, bytes)| (*part, Some(&bytes[..]))).collect();
+        let revision = probe.write(P0, vec![insert(key, &[], &body)]).await;
+        let all: Vec<(u8, &[u8])> = written.iter().map(|(part, bytes)| (*part, &bytes[..])).collect();
+        assert_eq!(probe.get(key).await, Some(Found { revision, parts: parts(&all) }), "all parts of {key:?}");
+        for one in &all {
+            let found = probe.get_parts(key, PartMask::of(one.0)).await;
+            assert_eq!(found, Some(Found { revision, parts: parts(&[*one]) }), "part {} of {key:?}", one.0);
+        }
+        let last = all.len() as u8 - 1;
+        let revision = probe.write(P0, vec![update(key, &[], &[(last, None)])]).await;
+        let rest = parts(&all[..all.len() - 1]);
+        assert_eq!(probe.get(key).await, Some(Found { revision, parts: rest }), "{key:?} without part {last}");
+    }
+}
+
 pub(super) async fn an_empty_part_is_not_an_absent_one<S: Store>(probe: &Probe<S>) {
     let key = execution(P0, 1);
     let revision = probe.write(P0, vec![insert(key, &[], &[(0, Some(b"")), (1, None), (4, Some(b"x"))])]).await;
@@ -82,17 +101,30 @@ pub(super) async fn a_deleted_record_leaves_nothing_behind<S: Store>(probe: &Pro
 }
 
 pub(super) async fn kinds_do_not_mix<S: Store>(probe: &Probe<S>) {
-    // An execution and a dead letter may have the same bytes as their key.
-    let uuid = Uuid::from_u128(77);
-    let (run, letter) = (execution(P0, 77), Key::DeadLetter(P0, uuid));
-    let first = probe.write(P0, vec![insert(run, &[], &[(0, Some(b"run"))])]).await;
-    assert_eq!(probe.get(letter).await, None, "a record of one kind does not answer for another kind");
-    let second = probe.write(P0, vec![insert(letter, &[], &[(0, Some(b"letter"))])]).await;
-    let expected = Found { revision: first, parts: parts(&[(0, b"run")]) };
-    assert_eq!(probe.get(run).await, Some(expected), "the same bytes under two kinds are two records");
-    probe.write(P0, vec![delete(run)]).await;
-    let expected = Found { revision: second, parts: parts(&[(0, b"letter")]) };
-    assert_eq!(probe.get(letter).await, Some(expected), "deleting one kind leaves the other");
+    // These have the same bytes as their keys: the id of an execution is that of what is left of it, and an edge is
+    // numbered like an attempt.
+    let alike: [&[Kind]; 2] = [
+        &[Kind::Execution, Kind::DeadLetter, Kind::Node, Kind::Flow, Kind::Tombstone],
+        &[Kind::Attempt, Kind::Step, Kind::Edge],
+    ];
+    for kinds in alike {
+        let keys: Vec<Key> = kinds.iter().map(|kind| key_of(*kind, 77)).collect();
+        let bytes = |key: &Key| key.to_bytes().as_slice().to_vec();
+        assert!(keys.iter().all(|key| bytes(key) == bytes(&keys[0])), "the case is about keys of the same bytes");
+        let mut expected = Vec::new();
+        for key in &keys {
+            assert_eq!(probe.get(*key).await, None, "a record of one kind does not answer for another kind");
+            let name = key.kind().table().name.as_bytes();
+            let revision = probe.write(P0, vec![insert(*key, &[], &[(0, Some(name))])]).await;
+            expected.push(Found { revision, parts: parts(&[(0, name)]) });
+        }
+        for (at, key) in keys.iter().enumerate() {
+            let found = probe.get(*key).await;
+            assert_eq!(found.as_ref(), Some(&expected[at]), "the same bytes under two kinds are two records");
+            probe.write(P0, vec![delete(*key)]).await;
+            assert_eq!(probe.get(*key).await, None, "{key:?} is gone, whatever there is of other kinds");
+        }
+    }
 }
 
 pub(super) async fn partitions_do_not_mix<S: Store>(probe: &Probe<S>) {

@@ -9,7 +9,7 @@ use weft_core::record::bulk_job::Role;
 use weft_core::record::continuation::Work;
 use weft_core::record::register::Subject;
 use weft_core::schema::{Kind, PartMask, Type, Value};
-use weft_core::{CommitId, ExecutionId, PartitionId};
+use weft_core::{CommitId, ExecutionId, FlowId, PartitionId};
 
 const TEXTS: [&str; 9] = ["", "a", "A", "a\u{1}", "aa", "b", "é", "ready", "日"];
 const INTS: [i64; 8] = [i64::MIN, -7, -1, 0, 1, 9, 1 << 53, i64::MAX];
@@ -42,7 +42,7 @@ impl Draw {
     pub fn key(&mut self, partition: PartitionId) -> Key {
         let uuid = Uuid::from_u64_pair(self.below(2) as u64 * u64::MAX, self.below(4) as u64);
         let id = ExecutionId::new(partition, uuid);
-        match self.below(12) {
+        match self.below(15) {
             0..4 => Key::Execution(id),
             4 => Key::Attempt(id, self.below(3) as u32),
             5 => Key::Dedup(partition, [[0, 1, b'{', 0xff][self.below(4)]; 32]),
@@ -55,14 +55,32 @@ impl Draw {
                 1 => Key::Audit(partition, self.below(3) as u64),
                 _ => Key::Register(partition, Subject::ALL[self.below(Subject::ALL.len())]),
             },
-            _ if self.below(2) == 0 => Key::DeadLetter(partition, uuid),
-            _ => Key::Node(partition, uuid),
+            11 => match self.below(2) {
+                0 => Key::DeadLetter(partition, uuid),
+                _ => Key::Node(partition, uuid),
+            },
+            12 => Key::Flow(FlowId::new(partition, uuid)),
+            13 => Key::Edge(id, self.below(3) as u32),
+            _ => Key::Tombstone(id),
         }
     }
 
     pub fn facets(&mut self, kind: Kind) -> Vec<Value> {
-        let facets = kind.table().facets.iter();
-        facets.map(|facet| if facet.nullable && self.chance(40) { Value::Null } else { self.value(facet.ty) }).collect()
+        let table = kind.table();
+        let drawn = table.facets.iter().map(|facet| match facet.nullable && self.chance(40) {
+            true => Value::Null,
+            false => self.value(facet.ty),
+        });
+        let mut facets: Vec<Value> = drawn.collect();
+        for index in table.indexes {
+            let is_in = index.when.is_some_and(|when| !facets[when].is_null());
+            for at in index.facets.iter().filter(|_| is_in) {
+                if facets[*at].is_null() {
+                    facets[*at] = self.value(table.facets[*at].ty);
+                }
+            }
+        }
+        facets
     }
 
     pub fn value(&mut self, ty: Type) -> Value {
@@ -81,7 +99,7 @@ impl Draw {
     }
 
     pub fn mask(&mut self) -> PartMask {
-        if self.chance(40) { PartMask::ALL } else { PartMask(self.below(256) as u16) }
+        if self.chance(40) { PartMask::ALL } else { PartMask(self.below(1 << 10) as u16) }
     }
 
     /// Up to forty bytes of any value.

@@ -1,14 +1,23 @@
 //! One random stream of calls through two stores, whose answers must be the same.
 //!
-//! The stream is made of legal batches only: fixed facets never change, a record has each timer once, and text holds no
-//! NUL. The reference tells what is there; the other store must agree at every call, and in a dump every hundred.
+//! The stream is made of legal batches only: fixed facets never change, a record has each timer once, an index has no
+//! null, and text holds no NUL. The reference tells what is there; the other store must agree at every call, and in a dump
+//! every hundred. The last partition is kept for flows: there the rules make the batches, once on what each store holds,
+//! and both must come to the same.
 
 mod draw;
+mod flows;
+mod graph;
+mod rules;
 mod stream;
 
 use crate::{Outcome, Read, Resolution, Scan, Store, conformance};
+use draw::Draw;
+use flows::Flows;
+use std::collections::BTreeMap;
 use stream::{Call, Stream};
 use weft_core::change::{Batch, Head};
+use weft_core::error::Rejection;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId};
@@ -16,8 +25,11 @@ use weft_core::{CommitId, PartitionId};
 /// How often whole dumps are compared.
 const DUMP_EVERY: usize = 100;
 
+/// How many calls of a hundred are about flows.
+const ABOUT_FLOWS: usize = 40;
+
 /// How often each kind of answer came, so that a test can tell whether the stream reached them all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub applied: usize,
     /// Arrivals of a commit that was applied before.
@@ -33,22 +45,34 @@ pub struct Report {
     pub scans: usize,
     /// Entries that scans returned.
     pub entries: usize,
+    /// Commands of flows and their members that went through, by verb.
+    pub commands: BTreeMap<&'static str, usize>,
+    /// Commands that the rules refused.
+    pub rejected: usize,
+    /// Commands that were refused because they would have broken an invariant, which is a mistake of the rules.
+    pub broken: Vec<String>,
 }
 
-/// Drives `calls` calls through both stores, which must be empty and have as many partitions. Panics where they differ,
-/// with the seed and the call.
+/// Drives `calls` calls through both stores, which must be empty and have as many partitions, at least two. Panics where
+/// they differ, with the seed and the call.
 pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls: usize) -> Report {
     let partitions = reference.describe().partitions;
     assert_eq!(partitions, other.describe().partitions, "both stores have as many partitions");
+    assert!(partitions >= 2, "one partition is kept for flows");
     let mut pair = Pair { reference, other, seed, call: 0, report: Report::default() };
-    let mut stream = Stream::new(seed, partitions);
+    let mut stream = Stream::new(seed, partitions - 1);
+    let mut flows = Flows::new(seed, PartitionId(partitions - 1));
+    let mut which = Draw::new(seed);
     for call in 0..calls {
         pair.call = call;
-        match stream.next(reference).await {
-            Call::Commit(partition, batch) => pair.commit(partition, batch, &mut stream).await,
-            Call::Resolve(partition, id) => pair.resolve(partition, id, &mut stream).await,
-            Call::Read(partition, keys) => pair.read(partition, keys).await,
-            Call::Scan(partition, scan) => pair.scan(partition, scan).await,
+        match which.chance(ABOUT_FLOWS) {
+            true => pair.command(&mut flows).await,
+            false => match stream.next(reference).await {
+                Call::Commit(partition, batch) => pair.commit(partition, batch, &mut stream).await,
+                Call::Resolve(partition, id) => pair.resolve(partition, id, &mut stream).await,
+                Call::Read(partition, keys) => pair.read(partition, keys).await,
+                Call::Scan(partition, scan) => pair.scan(partition, scan).await,
+            },
         }
         if (call + 1) % DUMP_EVERY == 0 {
             pair.dumps(partitions).await;
@@ -109,6 +133,36 @@ impl<R: Store, S: Store> Pair<'_, R, S> {
             Verdict::NotApplied => self.report.refused += 1,
             Verdict::Unknown => panic!("the reference knows what became of a commit"),
         }
+    }
+
+    /// A command about flows, as the engine would run it on each of the stores.
+    async fn command(&mut self, flows: &mut Flows) {
+        let asked = flows.next(self.reference).await;
+        let expected = rules::run(self.reference, &asked).await;
+        let answer = rules::run(self.other, &asked).await;
+        self.same(&expected, &answer, || format!("what comes of {:?}", asked.call));
+        if let Some(batch) = &expected.batch {
+            let outcomes = [
+                verdict(self.reference.commit(asked.partition, batch.clone()).await, false),
+                verdict(self.other.commit(asked.partition, batch.clone()).await, false),
+            ];
+            self.same(&outcomes[0], &outcomes[1], || format!("commit of {:?} as {batch:?}", asked.call));
+            assert!(
+                matches!(outcomes[0], Verdict::Applied(_)),
+                "a commit that nothing speaks against: {:?}",
+                outcomes[0]
+            );
+        }
+        match &expected.reply {
+            Ok(_) => *self.report.commands.entry(asked.call.command.verb()).or_default() += 1,
+            Err(Rejection::Internal { .. }) => {
+                let told = format!("seed {}, call {}: {:?}: {:?}", self.seed, self.call, asked.call, expected.reply);
+                self.report.broken.push(told);
+            }
+            Err(_) => self.report.rejected += 1,
+        }
+        flows.told(&asked, &expected);
+        self.scan(Some(asked.partition), flows.scan()).await;
     }
 
     async fn resolve(&mut self, partition: PartitionId, id: CommitId, stream: &mut Stream) {

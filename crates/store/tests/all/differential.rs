@@ -7,15 +7,16 @@ use weft_store::{Faulty, MemoryStore};
 #[tokio::test]
 async fn memory_agrees_with_memory() {
     for seed in 0..5 {
-        run(&memory(3), &memory(3).shared(), seed, 2_000).await;
+        let report = run(&memory(3), &memory(3).shared(), seed, 2_000).await;
+        assert!(report.broken.is_empty(), "only the rules can be blamed for these: {:#?}", report.broken);
     }
 }
 
 #[tokio::test]
 async fn the_stream_reaches_every_answer() {
-    let report = run(&memory(2), &memory(2), 7, 3_000).await;
-    let Report { applied, repeated, conflicts, head_conflicts, lost, refused, found, barred, reads, scans, entries } =
-        report;
+    let report = run(&memory(2), &memory(2), 7, 5_000).await;
+    let &Report { applied, repeated, conflicts, head_conflicts, lost, refused, found, barred, .. } = &report;
+    let &Report { reads, scans, entries, rejected, .. } = &report;
     for (name, count, least) in [
         ("applied", applied, 500),
         ("repeated", repeated, 50),
@@ -28,8 +29,19 @@ async fn the_stream_reaches_every_answer() {
         ("reads", reads, 100),
         ("scans", scans, 300),
         ("entries", entries, 1_000),
+        ("rejected", rejected, 100),
     ] {
         assert!(count >= least, "{name}: {count} of {least} in {report:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_stream_does_everything_that_can_be_done_to_a_flow() {
+    let report = run(&memory(2), &memory(2), 7, 5_000).await;
+    let verbs = "submit_flow grow_flow seal_flow cancel_flow finish_flow change_flow purge_flow verify_flow audit_flow \
+                 claim complete fail delay submit cancel hold release force_fail purge replay expire";
+    for verb in verbs.split(' ') {
+        assert!(report.commands.contains_key(verb), "{verb} in {report:?}");
     }
 }
 

@@ -15,7 +15,7 @@ fn cli_1_every_exit_code_is_told_in_the_help() {
         "2 misused",
         "3 unreachable or timed out",
         "4 not allowed",
-        "5 the execution ended without success",
+        "5 the execution or flow ended without success",
         "130 interrupted",
     ] {
         assert!(help.contains(part), "{part} is missing in\n{help}");

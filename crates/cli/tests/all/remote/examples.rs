@@ -1,6 +1,7 @@
 //! The example of each command's help, run by a shell as a person would.
 
 use super::Server;
+use super::flows::{ETL, submit};
 use crate::process::{stdout, text, weft};
 use serde_json::json;
 use std::path::Path;
@@ -56,6 +57,29 @@ fn worker(server: &Server) -> String {
     String::new()
 }
 
+fn flow(server: &Server) -> String {
+    submit(server, json!({"kind": "etl", "members": [{"key": "load", "kind": "load", "lane": "flows"}]}))
+}
+
+fn open_flow(server: &Server) -> String {
+    let members = json!([{"key": "load", "kind": "load", "lane": "flows"}]);
+    submit(server, json!({"kind": "etl", "seal": false, "members": members}))
+}
+
+fn completed_flow(server: &Server) -> String {
+    let members = json!([{"key": "load", "kind": "load", "lane": "completed-flows"}]);
+    let id = submit(server, json!({"kind": "etl", "members": members}));
+    server.complete("completed-flows", json!(1));
+    id
+}
+
+fn failed_flow(server: &Server) -> String {
+    let members = json!([{"key": "load", "kind": "load", "lane": "failed-flows"}]);
+    let id = submit(server, json!({"kind": "etl", "members": members}));
+    server.fail("failed-flows", "421 try later");
+    id
+}
+
 pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("submit", nothing),
     ("get", waiting),
@@ -76,6 +100,16 @@ pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("force-complete", waiting),
     ("force-fail", waiting),
     ("purge", completed),
+    ("flow submit", nothing),
+    ("flow get", flow),
+    ("flow list", flow),
+    ("flow members", flow),
+    ("flow graph", flow),
+    ("flow watch", completed_flow),
+    ("flow cancel", flow),
+    ("flow replay", failed_flow),
+    ("flow seal", open_flow),
+    ("flow", nothing),
     ("top", nothing),
     ("workers", worker),
     ("drain", worker),
@@ -103,6 +137,9 @@ fn cli_4_the_help_of_each_command_of_a_server_begins_with_an_example_that_works(
     let server = Server::with_keys();
     let folder = Path::new(env!("CARGO_BIN_EXE_weft")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    // What examples read stands where they are run.
+    let here = tempfile::tempdir().unwrap();
+    std::fs::write(here.path().join("etl.json"), ETL).unwrap();
     for (name, prepare) in EXAMPLES {
         let words: Vec<&str> = name.split(' ').chain(["--help"]).collect();
         let help = stdout(&weft(&words));
@@ -116,7 +153,8 @@ fn cli_4_the_help_of_each_command_of_a_server_begins_with_an_example_that_works(
         };
         let mut shell = Command::new("sh");
         server.point(&mut shell);
-        let output = shell.args(["-c", &line]).env("PATH", &path).stdin(Stdio::null()).output().unwrap();
+        shell.args(["-c", &line]).env("PATH", &path).current_dir(here.path());
+        let output = shell.stdin(Stdio::null()).output().unwrap();
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
     }
 }

@@ -3,6 +3,7 @@
 mod batch;
 mod codes;
 pub mod examples;
+pub mod flows;
 mod keys;
 mod many;
 mod names;

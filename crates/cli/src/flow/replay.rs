@@ -1,0 +1,74 @@
+//! `weft flow replay`: runs again what counts against a flow.
+
+use crate::End;
+use crate::remote::{Remote, duration, flow_name};
+use crate::render::count;
+use anyhow::Result;
+use std::time::Duration;
+use weft_api::execution::StepsOnReplay;
+use weft_api::flow::{FlowReplayed, ReplayFlow};
+use weft_api::op;
+use weft_api::operation::NoQuery;
+
+/// Run every member again that counts against a flow, and what was skipped because of it
+#[derive(clap::Args)]
+#[command(before_help = "example: weft flow replay 3c9e01 --reason 'the bank is back'")]
+pub struct Args {
+    /// Its id, or a unique end of it
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    reason: String,
+
+    /// Time before they may start, like `10m`
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    delay: Option<Duration>,
+
+    /// 0 to 9000, larger first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=9000), allow_negative_numbers = true)]
+    priority: Option<u32>,
+
+    /// Go on after the last step that was recorded, instead of doing all of them again
+    #[arg(long)]
+    keep_steps: bool,
+}
+
+pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    let id = flow_name(&remote, &args.id).await?;
+    let body = ReplayFlow {
+        reason: args.reason,
+        delay_ms: args.delay.map(|delay| delay.as_millis() as u64),
+        priority: args.priority,
+        steps: args.keep_steps.then_some(StepsOnReplay::Keep),
+        ..ReplayFlow::default()
+    };
+    let mut told = FlowReplayed::default();
+    loop {
+        let one = remote.call::<op::ReplayFlow>("replay it", [id.clone()], NoQuery {}, body.clone()).await?;
+        told.matched += one.matched;
+        told.replayed += one.replayed;
+        for (code, times) in one.refused {
+            *told.refused.entry(code).or_default() += times;
+        }
+        remote.if_interrupted(format!("interrupted: replayed {}", count(told.replayed, "member")));
+        told.more = one.more;
+        // A call that could replay nothing would find the same members again.
+        if !one.more || one.replayed == 0 {
+            break;
+        }
+    }
+    remote.put(&told, &id, || format!("{id}  {}", shown(&told)))?;
+    Ok(if told.refused.is_empty() { End::Done } else { End::Refused })
+}
+
+fn shown(told: &FlowReplayed) -> String {
+    if told.matched == 0 {
+        return "nothing counts against it".to_owned();
+    }
+    let refused: u64 = told.refused.values().sum();
+    let codes: Vec<String> = told.refused.iter().map(|(code, times)| format!("{times} {code}")).collect();
+    let refusals = if refused > 0 { format!("; {refused} refused: {}", codes.join(", ")) } else { String::new() };
+    format!("replayed {}{refusals}", count(told.replayed, "member"))
+}

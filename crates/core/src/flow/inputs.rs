@@ -1,0 +1,107 @@
+//! What upstreams hand over: gathered at the first claim of an opening, and the same for every later one.
+
+use crate::error::Rejection;
+use crate::execution::claim::result;
+use crate::id::ExecutionId;
+use crate::record::edge::{Edge, Resolution};
+use crate::record::execution::Outcome;
+use crate::record::{Execution, Key, Record};
+use crate::reply::{Input, InputValue};
+use crate::schema::{PartMask, execution as schema};
+use crate::text::Text;
+use crate::tx::{Stop, Tx};
+
+/// The inputs of a claim, and the names of edges that had not been resolved at the first one.
+#[derive(Default)]
+pub(crate) struct Inputs {
+    pub given: Vec<Input>,
+    pub missing: Vec<Text>,
+}
+
+/// All named edges whose upstream had ended by the first claim of this opening, in the order they were added.
+pub(crate) fn gather(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Inputs, Stop> {
+    let Some(member) = execution.member().filter(|member| member.has_inputs).cloned() else {
+        return Ok(Inputs::default());
+    };
+    let edges = named_edges(tx, execution)?;
+    let pinned = match member.pinned {
+        Some(pinned) => pinned,
+        None => {
+            execution.member_mut().pinned = Some(member.resolutions);
+            member.resolutions
+        }
+    };
+    let mut inputs = Inputs::default();
+    let mut room = tx.limits().inputs_inline_max;
+    let mut missing = false;
+    for edge in edges {
+        let Some(name) = edge.body.input.clone() else { continue };
+        let Some(resolution) = edge.body.resolved.filter(|resolution| resolution.order < pinned) else {
+            inputs.missing.push(name);
+            continue;
+        };
+        match input(tx, &edge, name, resolution, &mut room) {
+            Ok(input) => inputs.given.push(input),
+            Err(Stop::Miss) => missing = true,
+            Err(stop) => return Err(stop),
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(inputs) }
+}
+
+/// The named edges that lead to a member, in the order they were added.
+fn named_edges(tx: &mut Tx<'_>, execution: &Execution) -> Result<Vec<Edge>, Stop> {
+    let with_inlets = tx.execution(execution.id, PartMask::of(schema::INLETS))?;
+    let named = with_inlets.inlets().iter().filter(|inlet| inlet.input.is_some());
+    let keys: Vec<Key> = named
+        .map(|inlet| Key::Edge(ExecutionId::new(execution.id.partition(), inlet.upstream), inlet.number))
+        .collect();
+    if tx.prefetch_all(keys.iter().copied()) {
+        return Err(Stop::Miss);
+    }
+    let mut edges = Vec::with_capacity(keys.len());
+    for key in keys {
+        match tx.get(key, PartMask::NONE)? {
+            Some(Record::Edge(edge)) => edges.push(*edge),
+            _ => return Err(Rejection::internal(format!("FL-22 {key:?} is where its downstream says")).into()),
+        }
+    }
+    Ok(edges)
+}
+
+/// One input. What does not fit beside the others is left to be read.
+fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut usize) -> Result<Input, Stop> {
+    let id = edge.upstream;
+    let (upstream, there) = match tx.find_execution(id, PartMask::NONE)? {
+        Some(upstream) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
+        None => match tx.get(Key::Tombstone(id), PartMask::NONE)? {
+            Some(Record::Tombstone(tombstone)) => (tombstone.body.key.clone(), false),
+            _ => (Text::from(id.to_string()), false),
+        },
+    };
+    let mut input = Input { name, upstream, id, outcome: end.outcome, value: InputValue::None, failure: None };
+    if !there {
+        input.value = InputValue::Purged;
+        return Ok(input);
+    }
+    if let Some(attempt) = end.attempt
+        && let Some(attempt) = tx.find_attempt(id, attempt, PartMask::NONE)?
+    {
+        input.failure = attempt.failure.map(|failure| (failure.category, failure.message));
+    }
+    if end.outcome != Outcome::Success {
+        return Ok(input);
+    }
+    if *room == 0 {
+        input.value = InputValue::Handle { bytes: None };
+    } else if let Some(payload) = result(tx, id, end.attempt)? {
+        let bytes = payload.bytes.len();
+        input.value = match bytes <= *room {
+            true => InputValue::Inline(payload),
+            false => InputValue::Handle { bytes: Some(bytes as u64) },
+        };
+        // From the first that does not fit on, all are left to be read.
+        *room = room.saturating_sub(bytes);
+    }
+    Ok(input)
+}

@@ -1,0 +1,119 @@
+//! Ranks: every edge leads from a smaller one to a larger one, so the graph has no cycle. An edge that does not is made
+//! to, by raising what lies behind it; if that leads back to its own upstream, it would close a cycle.
+
+use super::layout::Link;
+use super::problem::{Problem, Wrong};
+use crate::error::Rejection;
+use crate::id::ExecutionId;
+use crate::limits::CYCLE_VISITS_MAX;
+use crate::record::{Key, Record};
+use crate::schema::PartMask;
+use crate::text::Text;
+use crate::tx::{Stop, Tx};
+use std::collections::BTreeMap;
+
+/// A node of a graph that grows.
+pub(crate) struct Node {
+    pub id: ExecutionId,
+    pub key: Text,
+    /// Edges that leave it in the store; none of a new one.
+    pub outs: u32,
+    pub rank: u64,
+}
+
+/// The ranks of all nodes once the links are added, those of members that are only behind them included.
+pub(crate) fn raise(tx: &mut Tx<'_>, nodes: Vec<Node>, links: &[Link]) -> Result<BTreeMap<ExecutionId, u64>, Stop> {
+    let named: Vec<ExecutionId> = nodes.iter().map(|node| node.id).collect();
+    let mut graph =
+        Graph { nodes: nodes.into_iter().map(|node| (node.id, node)).collect(), added: BTreeMap::new(), visits: 0 };
+    for link in links.iter().filter(|link| !link.existed) {
+        let (from, to) = (named[link.from], named[link.to]);
+        graph.added.entry(from).or_default().push(to);
+        graph.settle(tx, from, to)?;
+    }
+    Ok(graph.nodes.into_iter().map(|(id, node)| (id, node.rank)).collect())
+}
+
+struct Graph {
+    nodes: BTreeMap<ExecutionId, Node>,
+    added: BTreeMap<ExecutionId, Vec<ExecutionId>>,
+    visits: u32,
+}
+
+impl Graph {
+    fn settle(&mut self, tx: &mut Tx<'_>, from: ExecutionId, to: ExecutionId) -> Result<(), Stop> {
+        let mut came: BTreeMap<ExecutionId, ExecutionId> = [(to, from)].into();
+        let mut level = vec![(from, to)];
+        while !level.is_empty() {
+            let mut further = Vec::new();
+            let mut missing = false;
+            for (before, node) in std::mem::take(&mut level) {
+                let rank = self.nodes[&before].rank;
+                if self.nodes[&node].rank > rank {
+                    continue;
+                }
+                if node == from {
+                    return Err(self.cycle(&came, from).into());
+                }
+                self.visits += 1;
+                if self.visits > CYCLE_VISITS_MAX {
+                    return Err(Rejection::GraphTooLarge { visited: CYCLE_VISITS_MAX }.into());
+                }
+                self.nodes.entry(node).and_modify(|entry| entry.rank = rank + 1);
+                match self.next(tx, node) {
+                    Ok(next) => further.extend(next.into_iter().map(|next| (node, next))),
+                    Err(Stop::Miss) => missing = true,
+                    Err(stop) => return Err(stop),
+                }
+            }
+            if missing {
+                return Err(Stop::Miss);
+            }
+            for (before, node) in &further {
+                came.entry(*node).or_insert(*before);
+            }
+            level = further;
+        }
+        Ok(())
+    }
+
+    /// The downstreams of a node, all known afterwards.
+    fn next(&mut self, tx: &mut Tx<'_>, id: ExecutionId) -> Result<Vec<ExecutionId>, Stop> {
+        let outs = self.nodes[&id].outs;
+        if tx.prefetch_all((0..outs).map(|number| Key::Edge(id, number))) {
+            return Err(Stop::Miss);
+        }
+        let mut next = self.added.get(&id).cloned().unwrap_or_default();
+        for number in 0..outs {
+            if let Some(Record::Edge(edge)) = tx.get(Key::Edge(id, number), PartMask::NONE)? {
+                next.push(edge.body.downstream);
+            }
+        }
+        if tx.prefetch_all(next.iter().filter(|id| !self.nodes.contains_key(id)).map(|id| Key::Execution(*id))) {
+            return Err(Stop::Miss);
+        }
+        for id in &next {
+            if self.nodes.contains_key(id) {
+                continue;
+            }
+            let execution = tx.execution(*id, PartMask::NONE)?;
+            let member = execution.member().ok_or(Rejection::internal("FL-21 both ends of an edge are members"))?;
+            let (key, outs, rank) = (member.key.clone(), member.outs, member.rank);
+            self.nodes.insert(*id, Node { id: *id, key, outs, rank });
+        }
+        Ok(next)
+    }
+
+    fn cycle(&self, came: &BTreeMap<ExecutionId, ExecutionId>, from: ExecutionId) -> Rejection {
+        let mut ids = vec![from];
+        let mut at = came[&from];
+        while at != from && ids.len() <= came.len() {
+            ids.push(at);
+            at = came[&at];
+        }
+        ids.push(from);
+        ids.reverse();
+        let path = ids.iter().map(|id| self.nodes[id].key.clone()).collect();
+        Rejection::BadGraph { problems: vec![Problem::new("edges", Wrong::Cycle { path })] }
+    }
+}

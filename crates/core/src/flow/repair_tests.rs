@@ -1,0 +1,248 @@
+//! The safety nets behind flows: what they find when something was broken on purpose, and that they leave alone what is
+//! not theirs.
+
+use crate::change::DueEntry;
+use crate::command::*;
+use crate::flow::member_id;
+use crate::kit::World;
+use crate::kit::calls::{self, call, fence};
+use crate::kit::flows::*;
+use crate::record::continuation::Work;
+use crate::record::execution::PublicState;
+use crate::record::member::{GroupPolicy, MAIN, Mode, Then};
+use crate::record::{Key, Record};
+use crate::reply::{Expired, Reconciled, Reply};
+use crate::schema::{Due, PartMask, Timer, execution as schema};
+use crate::{ExecutionId, FlowId};
+
+const CANCEL: Then = Then::CancelRemaining(Mode::Immediate);
+
+/// A race of so many siblings, one of which has won; the rest is owed a cancel.
+fn owing(count: usize) -> (World, FlowId, ExecutionId) {
+    let mut world = World::new();
+    let mut flow = blank_flow();
+    flow.members = (0..count).map(|at| member(&format!("s{at}"))).chain([member("j")]).collect();
+    flow.edges = (0..count).map(|at| edge(&format!("s{at}>j"))).collect();
+    policy(&mut flow, "j", MAIN, GroupPolicy::AnyOf, CANCEL);
+    let flow = world.submit_flow(flow).unwrap().id;
+    world.complete_member(flow, "s0");
+    let join = member_id(flow, "j");
+    (world, flow, join)
+}
+
+fn reconcile(world: &mut World, id: ExecutionId) -> Reply {
+    let command = Command::ReconcileGroup(ReconcileGroup { id });
+    world.call(&Call { principal: Principal::engine(), ..call(command) }).unwrap()
+}
+
+fn owed(world: &World, id: ExecutionId) -> Option<u32> {
+    world.execution(id).member().unwrap().groups[0].owed.map(|owed| owed.cursor)
+}
+
+/// Puts a changed record in place of the stored one, as damage from outside would.
+fn plant(world: &mut World, record: Record) {
+    let key = record.key();
+    let parts = record.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+    let stored = world.records.get_mut(&key).unwrap();
+    (stored.parts, stored.facets) = (parts, record.facets());
+    world.due.retain(|entry| !(entry.kind == key.kind() as u8 && entry.key == key.to_bytes().as_slice()));
+    world.due.extend(record.due().into_iter().map(|due| DueEntry::new(due, key)));
+    world.planted = true;
+}
+
+#[test]
+fn sc_38_what_is_owed_is_written_in_the_deciding_commit_and_goes_with_the_last_sibling() {
+    let (mut world, flow, join) = owing(600);
+    assert_eq!(owed(&world, join), Some(256), "FL-115 so many were looked at, the winner among them");
+    let key = Key::Execution(join);
+    let entry = world.due.iter().find(|entry| entry.timer() == Some(Timer::GroupCancel)).cloned();
+    assert_eq!(
+        entry.map(|entry| entry.key),
+        Some(DueEntry::new(Due { timer: Timer::GroupCancel, at: world.now }, key).key)
+    );
+    world.scan();
+    assert_eq!((owed(&world, join), world.flow(flow).hot.works), (None, 0));
+    assert!(!world.due.iter().any(|entry| entry.timer() == Some(Timer::GroupCancel)));
+}
+
+#[test]
+fn sc_50_sc_52_a_group_with_siblings_that_live_is_left_alone_to_the_byte() {
+    let (mut world, _, join) = owing(600);
+    let before = world.records.clone();
+    assert_eq!(reconcile(&mut world, join), Reply::Reconciled(Reconciled::LeftAlone));
+    assert_eq!(world.records, before, "FL-125");
+}
+
+#[test]
+fn sc_49_a_group_whose_siblings_have_all_ended_is_cleared_with_its_entry() {
+    let (mut world, flow, join) = owing(300);
+    for at in 256..300 {
+        let id = member_id(flow, &format!("s{at}"));
+        if !world.execution(id).is_done() {
+            world.run(Command::Cancel(calls::cancel(id))).unwrap();
+        }
+    }
+    assert_eq!(reconcile(&mut world, join), Reply::Reconciled(Reconciled::DrainCompleted));
+    assert_eq!((owed(&world, join), world.flow(flow).hot.works), (None, 0));
+    assert_eq!(reconcile(&mut world, join), Reply::Reconciled(Reconciled::StaleRemoved), "SC-48 nothing is owed");
+}
+
+#[test]
+fn sc_47_sc_49_needed_siblings_do_not_keep_an_entry() {
+    let mut world = World::new();
+    let mut flow = blank_flow();
+    flow.members =
+        (0..300).map(|at| member(&format!("s{at}"))).chain([member("j"), member("k"), member("z")]).collect();
+    flow.edges = (0..300).flat_map(|at| [edge(&format!("s{at}>j")), edge(&format!("s{at}>k"))]).collect();
+    flow.edges.push(edge("z>k"));
+    policy(&mut flow, "j", MAIN, GroupPolicy::AnyOf, CANCEL);
+    let flow = world.submit_flow(flow).unwrap().id;
+    world.complete_member(flow, "s0");
+    let join = member_id(flow, "j");
+    assert!(owed(&world, join).is_some());
+    assert_eq!(reconcile(&mut world, join), Reply::Reconciled(Reconciled::DrainCompleted), "k needs all of them");
+    assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), 0);
+}
+
+#[test]
+fn sc_51_an_entry_that_its_record_does_not_have_is_stale() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b", |_| {});
+    let key = Key::Execution(member_id(flow, "b"));
+    let stale = world.expire(key, Timer::GroupCancel, world.now);
+    assert_eq!(stale, Ok(Reply::Expired(Expired::Stale)));
+}
+
+#[test]
+fn sc_104_outside_a_flow_nothing_more_is_read() {
+    let mut world = World::new();
+    let id = world.submit(|_| {});
+    let held = fence(&world.claim(id));
+    world.run(calls::complete(id, held, None)).unwrap();
+    assert_eq!(world.loads, 1, "the execution alone");
+    assert!(world.records.keys().all(|key| matches!(key, Key::Execution(_) | Key::Attempt(..))));
+}
+
+#[test]
+fn sc_110_sc_116_one_damaged_downstream_is_parked_and_the_others_are_resolved() {
+    let mut world = World::new();
+    let flow = world.flow_of("u a b c u>a u>b u>c", |_| {});
+    let damaged = Key::Execution(member_id(flow, "b"));
+    world.records.get_mut(&damaged).unwrap().parts.insert(schema::HOT, "broken".into());
+    world.planted = true;
+    let held = world.claim_member(flow, "u");
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    assert_eq!([world.state(flow, "a"), world.state(flow, "c")], ["waiting", "waiting"], "FL-85");
+    let letters: Vec<_> = world.records.keys().filter(|key| matches!(key, Key::DeadLetter(..))).collect();
+    assert_eq!(letters.len(), 1, "SR-26 parked in sight");
+}
+
+#[test]
+fn sc_105_sc_117_on_a_default_edge_only_success_is_met() {
+    for (fails, expected) in [(false, "waiting"), (true, "skipped")] {
+        let mut world = World::new();
+        let flow = world.flow_of("u d u>d", |_| {});
+        if fails {
+            world.fail_member(flow, "u")
+        } else {
+            world.complete_member(flow, "u")
+        }
+        assert_eq!(world.state(flow, "d"), expected);
+    }
+}
+
+#[test]
+fn sc_126_a_continuation_of_an_earlier_end_does_nothing_after_a_replay() {
+    let mut world = World::new();
+    let mut flow = blank_flow();
+    flow.members = [member("u")].into_iter().chain((0..1_500).map(|at| member(&format!("c{at}")))).collect();
+    flow.edges = (0..1_500).map(|at| edge(&format!("u>c{at}"))).collect();
+    let flow = world.submit_flow(flow).unwrap().id;
+    world.scan();
+    world.fail_member(flow, "u");
+    let u = member_id(flow, "u");
+    let key = Key::Continuation(u, Work::Resolve);
+    let skipped = world.flow(flow).summary.of(PublicState::Skipped);
+    assert!(world.record(key).is_some() && skipped < 1_500);
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    world.scan();
+    assert!(world.record(key).is_none(), "FL-84 it removed itself");
+    assert_eq!(world.flow(flow).summary.of(PublicState::Skipped), 0, "what it had skipped waits again");
+    world.complete_member(flow, "u");
+    world.scan();
+    assert_eq!(world.flow(flow).summary.of(PublicState::Waiting), 1_500);
+}
+
+#[test]
+fn sc_127_resolving_again_changes_nothing() {
+    let mut world = World::new();
+    let flow = world.flow_of("u a b u>a u>b", |_| {});
+    world.complete_member(flow, "u");
+    let (u, before) = (member_id(flow, "u"), world.edges_of(flow));
+    let due = world.now;
+    let ended = vec![u];
+    let at = world.flow(flow).hot.audit_at.unwrap();
+    world.now = world.now.max(at);
+    let audit = Command::AuditFlow(AuditFlow { flow, due: at, ended });
+    world.call(&Call { principal: Principal::engine(), ..call(audit) }).unwrap();
+    world.scan();
+    assert_eq!(world.edges_of(flow), before, "FL-82 since {due:?}");
+    assert_eq!(world.states(flow, "a b"), ["waiting", "waiting"]);
+}
+
+#[test]
+fn sc_29_a_replay_arms_the_verification_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    world.complete_member(flow, "a");
+    world.at(15_000).scan();
+    assert_eq!(world.flow(flow).hot.verify_at, None, "SC-26 verified and released");
+    world.run(Command::Replay(calls::replay(member_id(flow, "a")))).unwrap();
+    assert!(world.flow(flow).hot.verify_at.is_some());
+}
+
+#[test]
+fn sc_19_to_sc_23_the_public_state_follows_the_members() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c", |flow| flow.members[2].submit.start = Some(When::InMs(5_000)));
+    assert_eq!(world.flow_state(flow), "blocked", "SC-22 one is delayed and none runs");
+    let held = world.claim_member(flow, "a");
+    assert_eq!(world.flow_state(flow), "running", "SC-21");
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    world.at(5_000).scan();
+    assert_eq!(world.flow_state(flow), "open", "SC-23 all that live wait for a worker");
+    world.complete_member(flow, "b");
+    world.fail_member(flow, "c");
+    assert_eq!(world.flow_state(flow), "failed", "SC-19");
+    let good = world.flow_of("a", |_| {});
+    world.complete_member(good, "a");
+    assert_eq!(world.flow_state(good), "completed", "SC-20");
+}
+
+#[test]
+fn fl_181_a_count_of_a_flow_that_moved_gives_no_verdict() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let due = world.flow(flow).hot.verify_at.unwrap();
+    world.now = due;
+    let (counted, change_no) = (Box::new(world.recount(flow)), world.flow(flow).summary.change_no - 1);
+    let verify = Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, now: due });
+    let moved = world.call(&Call { principal: Principal::engine(), ..call(verify) });
+    assert_eq!(moved, Ok(Reply::Verified(crate::reply::Verified::Moved)));
+    assert!(world.flow(flow).hot.verify_at > Some(due), "it is counted again");
+}
+
+#[test]
+fn sc_31_a_repair_never_decides_by_wrong_counters() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    world.complete_member(flow, "a");
+    let mut wrong = world.flow(flow);
+    (wrong.summary.by_state[PublicState::Waiting as usize], wrong.summary.by_state[PublicState::Completed as usize]) =
+        (0, 2);
+    plant(&mut world, Record::Flow(Box::new(wrong)));
+    let due = world.flow(flow).hot.verify_at.unwrap();
+    world.now = due;
+    world.verify_flow(flow, due).unwrap();
+    assert_eq!(world.flow_state(flow), "open", "a doubt decides nothing");
+}

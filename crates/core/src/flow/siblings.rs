@@ -1,0 +1,254 @@
+//! Siblings: upstreams of a decided group that nobody needs any more are cancelled, a bounded number in the deciding
+//! commit and the rest by the dispatcher. The reconciler behind it cancels nobody.
+
+use super::follow::Follow;
+use crate::error::Rejection;
+use crate::execution::cancel;
+use crate::execution::finish::{self, End};
+use crate::execution::trouble;
+use crate::id::ExecutionId;
+use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_PER_COMMIT};
+use crate::record::execution::{Cancel, Hold, HoldKey, Reason, State};
+use crate::record::member::{EndedBy, GroupState, Inlet, Mode, Owed, Then};
+use crate::record::{Execution, Key, Record};
+use crate::reply::{Expired, Reconciled};
+use crate::schema::{PartMask, Timer, execution as schema};
+use crate::text::Text;
+use crate::tx::{Stop, Tx};
+
+const WITH_INLETS: PartMask = PartMask::of(schema::INLETS);
+
+/// Cancels the siblings of a group that has just been decided.
+pub(crate) fn decided(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, follow: &mut Follow) -> Result<(), Stop> {
+    let execution = tx.execution(downstream, WITH_INLETS)?;
+    let next = walk(tx, &execution, group, 0, follow)?;
+    if let Some(cursor) = next {
+        owe(tx, downstream, group, cursor)?;
+    }
+    Ok(())
+}
+
+/// Notes that siblings from `cursor` on are still to be cancelled.
+fn owe(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, cursor: u32) -> Result<(), Stop> {
+    let since = tx.now();
+    let mut execution = tx.execution(downstream, PartMask::NONE)?;
+    let member = execution.member_mut();
+    let (flow, decided) = (member.flow, &mut member.groups[usize::from(group)]);
+    let fresh = decided.owed.is_none();
+    decided.owed = Some(Owed { verdict: decided.state, cursor, since: decided.owed.map_or(since, |owed| owed.since) });
+    tx.put_execution(execution);
+    if fresh {
+        let mut flow = tx.flow_of(flow)?;
+        flow.hot.works += 1;
+        tx.put_flow(flow);
+    }
+    Ok(())
+}
+
+/// What the group that cancels tells those it cancels.
+struct Order {
+    downstream: ExecutionId,
+    group: Text,
+    verdict: GroupState,
+    mode: Mode,
+    reason: Text,
+}
+
+/// Looks at the inlets of the group from `cursor` on, as many as there is room for; where it stopped, if there are more.
+fn walk(
+    tx: &mut Tx<'_>,
+    downstream: &Execution,
+    group: u8,
+    cursor: u32,
+    follow: &mut Follow,
+) -> Result<Option<u32>, Stop> {
+    let member = downstream.member().ok_or(Rejection::internal("FL-110 only members have groups"))?.clone();
+    let decided = &member.groups[usize::from(group)];
+    let Then::CancelRemaining(mode) = decided.then else { return Ok(None) };
+    let order = Order {
+        downstream: downstream.id,
+        group: decided.name.clone(),
+        verdict: decided.state,
+        mode,
+        reason: format!("the group `{}` of `{}` is {}", decided.name, member.key, decided.state.name()).into(),
+    };
+    let inlets = downstream.inlets().clone();
+    let of_group = |(_, inlet): &(usize, &Inlet)| inlet.group == group;
+    let rest = inlets.iter().enumerate().skip(cursor as usize).filter(of_group);
+    let page: Vec<(usize, &Inlet)> = rest.clone().take(follow.siblings).collect();
+    let id = |inlet: &Inlet| ExecutionId::new(downstream.id.partition(), inlet.upstream);
+    if tx.prefetch_all(page.iter().map(|(_, inlet)| Key::Execution(id(inlet)))) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    let mut stopped = rest.clone().nth(page.len()).map(|(at, _)| at as u32);
+    for (at, inlet) in &page {
+        if follow.room(tx) == 0 && !missing {
+            stopped = Some(*at as u32);
+            break;
+        }
+        match one(tx, id(inlet), &order) {
+            Err(Stop::Miss) => missing = true,
+            done => done?,
+        }
+        follow.siblings -= 1;
+    }
+    if missing { Err(Stop::Miss) } else { Ok(stopped) }
+}
+
+/// Cancels one sibling, unless it has ended or is needed. One that cannot be read is parked and passed.
+fn one(tx: &mut Tx<'_>, id: ExecutionId, order: &Order) -> Result<(), Stop> {
+    let mut sibling = match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(sibling)) if !sibling.is_done() => sibling,
+        Ok(_) => return Ok(()),
+        Err(Stop::Miss) => return Err(Stop::Miss),
+        Err(Stop::Rejected(rejection)) => {
+            return trouble::park_damaged(tx, Key::Execution(id), Timer::GroupCancel, &rejection);
+        }
+    };
+    if is_needed(tx, &sibling)? {
+        return Ok(());
+    }
+    let verdict = order.verdict;
+    sibling.member_mut().cause =
+        Some(EndedBy::Sibling { downstream: order.downstream, group: order.group.clone(), verdict });
+    let now = tx.now();
+    let by: Text = "engine".into();
+    let kill_at = match order.mode {
+        Mode::Graceful { grace_ms } => Some(now + grace_ms),
+        Mode::Immediate => None,
+    };
+    let request = Cancel {
+        reason: order.reason.clone(),
+        by: by.clone(),
+        why: Reason::Sibling,
+        requested_at: now,
+        kill_at,
+        cascade: true,
+    };
+    if kill_at.is_some() && matches!(sibling.hot.state, State::Active { .. }) {
+        cancel::ask_holder(tx, &by, sibling, request);
+        return Ok(());
+    }
+    finish::finish(tx, sibling, End::cancelled(&request))
+}
+
+/// Whether somebody still waits for a live member: a pending group of a live downstream, or a parent that waits for it.
+/// One with more edges than are looked at is kept.
+fn is_needed(tx: &mut Tx<'_>, sibling: &Execution) -> Result<bool, Stop> {
+    let outs = sibling.member().map_or(0, |member| member.outs);
+    if outs > NEED_LOOKS_MAX {
+        return Ok(true);
+    }
+    if let Some(parent) = sibling.spec.parent {
+        tx.prefetch(Key::Execution(parent), PartMask::NONE);
+    }
+    if tx.prefetch_all((0..outs).map(|number| Key::Edge(sibling.id, number))) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    for number in 0..outs {
+        let Ok(Some(Record::Edge(edge))) = tx.get(Key::Edge(sibling.id, number), PartMask::NONE) else { continue };
+        if edge.body.resolved.is_some() {
+            continue;
+        }
+        match tx.find_execution(edge.body.downstream, PartMask::NONE) {
+            Ok(Some(downstream)) if !downstream.is_done() => {
+                let group = downstream.member().and_then(|member| member.groups.get(usize::from(edge.body.group)));
+                if group.is_some_and(|group| group.state == GroupState::Pending) {
+                    return Ok(true);
+                }
+            }
+            Ok(_) | Err(Stop::Rejected(_)) => {}
+            Err(Stop::Miss) => missing = true,
+        }
+    }
+    if let Some(parent) = sibling.spec.parent {
+        match tx.find_execution(parent, PartMask::NONE) {
+            Ok(Some(parent)) if waits_for(&parent, sibling.id) => return Ok(true),
+            Ok(_) | Err(Stop::Rejected(_)) => {}
+            Err(Stop::Miss) => missing = true,
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(false) }
+}
+
+fn waits_for(parent: &Execution, child: ExecutionId) -> bool {
+    let State::Blocked { holds, .. } = &parent.hot.state else { return false };
+    match holds.get(HoldKey::Children) {
+        Some(Hold::Children(hold)) => hold.children.contains(&child),
+        _ => false,
+    }
+}
+
+/// The group of the member that has owed for longest.
+fn oldest(execution: &Execution) -> Option<(u8, Owed)> {
+    let groups = execution.member()?.groups.iter().enumerate();
+    let owing = groups.filter_map(|(at, group)| Some((at as u8, group.owed?)));
+    owing.min_by_key(|(at, owed)| (owed.since, *at))
+}
+
+/// Cancels the next siblings of a group that owes it.
+pub(crate) fn go_on(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Result<Expired, Stop> {
+    let execution = tx.execution(id, WITH_INLETS)?;
+    let Some((group, owed)) = oldest(&execution) else { return Ok(Expired::Stale) };
+    follow.siblings = SIBLINGS_PER_COMMIT;
+    match walk(tx, &execution, group, owed.cursor, follow)? {
+        Some(cursor) => {
+            owe(tx, id, group, cursor)?;
+            Ok(Expired::More)
+        }
+        None => {
+            settle(tx, id, group)?;
+            Ok(Expired::Fired)
+        }
+    }
+}
+
+/// The group owes nothing any more.
+fn settle(tx: &mut Tx<'_>, id: ExecutionId, group: u8) -> Result<(), Stop> {
+    let mut execution = tx.execution(id, PartMask::NONE)?;
+    let member = execution.member_mut();
+    let flow = member.flow;
+    member.groups[usize::from(group)].owed = None;
+    tx.put_execution(execution);
+    let mut flow = tx.flow_of(flow)?;
+    flow.hot.works = flow.hot.works.saturating_sub(1);
+    tx.put_flow(flow);
+    Ok(())
+}
+
+/// The safety net: clears what is owed if nobody is left to cancel, and changes nothing otherwise.
+pub(crate) fn reconcile(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Reconciled, Stop> {
+    let execution = tx.execution(id, WITH_INLETS)?;
+    let Some((group, owed)) = oldest(&execution) else { return Ok(Reconciled::StaleRemoved) };
+    let inlets = execution.inlets().clone();
+    let rest = inlets.iter().skip(owed.cursor as usize).filter(|inlet| inlet.group == group);
+    let page: Vec<ExecutionId> =
+        rest.clone().take(SIBLINGS_PER_COMMIT).map(|inlet| ExecutionId::new(id.partition(), inlet.upstream)).collect();
+    if tx.prefetch_all(page.iter().map(|id| Key::Execution(*id))) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    for id in &page {
+        match tx.find_execution(*id, PartMask::NONE) {
+            Ok(Some(sibling)) if !sibling.is_done() => match is_needed(tx, &sibling) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Reconciled::LeftAlone),
+                Err(Stop::Miss) => missing = true,
+                Err(stop) => return Err(stop),
+            },
+            Ok(_) | Err(Stop::Rejected(_)) => {}
+            Err(Stop::Miss) => missing = true,
+        }
+    }
+    if missing {
+        return Err(Stop::Miss);
+    }
+    if rest.count() > page.len() {
+        // More than one look can tell: the dispatcher goes on with it.
+        return Ok(Reconciled::LeftAlone);
+    }
+    settle(tx, id, group)?;
+    Ok(Reconciled::DrainCompleted)
+}

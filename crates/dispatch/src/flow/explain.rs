@@ -1,0 +1,89 @@
+//! Why a flow is not done, in words and as facts.
+
+use super::view;
+use serde_json::{Value, json};
+use weft_api::execution::Reason;
+use weft_api::flow as wire;
+use weft_core::Time;
+use weft_core::record::flow::{Flow, State};
+use weft_engine::flow::FlowExplanation;
+
+pub fn explanation(explanation: FlowExplanation, now: Time) -> wire::FlowExplanation {
+    let reasons = reasons(&explanation);
+    let flow = &explanation.flow;
+    let members = explanation.first.into_iter().map(|(key, id, explanation)| wire::MemberExplanation {
+        key: key.to_string(),
+        execution: id.to_string(),
+        explanation: crate::view::explanation(explanation),
+    });
+    wire::FlowExplanation {
+        id: flow.id.to_string(),
+        public_flow_state: view::state(flow.public_state()),
+        at: now.ms(),
+        done: flow.is_done(),
+        reasons,
+        live: explanation.live.iter().map(|(state, count)| (state.name().to_string(), *count)).collect(),
+        members: members.collect(),
+    }
+}
+
+fn reasons(it: &FlowExplanation) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    let mut add = |code: &str, text: String, detail: Value, clears: Option<&str>| {
+        let Value::Object(detail) = detail else { unreachable!("explain: its detail is an object") };
+        let detail = detail.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        reasons.push(Reason { code: code.to_string(), text, detail, clears: clears.map(str::to_string) });
+    };
+    if let Some((text, detail)) = decided(&it.flow) {
+        let (code, clears) = if it.flow.is_done() { ("done", Some("replay")) } else { ("ending", Some("members")) };
+        add(code, text, detail, clears);
+    }
+    if let Some(at) = it.unsealed_until {
+        let text = "it is not sealed: more members and edges may come".to_string();
+        add("unsealed", text, json!({ "cancelled_at": at.ms() }), Some("seal, time"));
+    }
+    if it.sealing {
+        add("sealing", "its members are being sealed".to_string(), json!({}), Some("engine, at once"));
+    }
+    if it.undeclared {
+        let text = "all members have ended, and nobody has declared its outcome".to_string();
+        add("undeclared", text, json!({}), Some("finish"));
+    }
+    if !it.live.is_empty() {
+        let total: u32 = it.live.iter().map(|(_, count)| count).sum();
+        let each: Vec<String> = it.live.iter().map(|(state, count)| format!("{count} {}", state.name())).collect();
+        let verb = if total == 1 { "member lives" } else { "members live" };
+        let by_state: Value = it.live.iter().map(|(state, count)| (state.name().to_string(), json!(count))).collect();
+        let detail = json!({ "total": total, "by_state": by_state });
+        add("members", format!("{total} {verb}: {}", each.join(", ")), detail, Some("members"));
+    }
+    if it.cancel_owed > 0 {
+        let text = format!("{} members have still to be cancelled", it.cancel_owed);
+        add("cancel_owed", text, json!({ "count": it.cancel_owed }), Some("engine, members"));
+    }
+    if it.works > 0 {
+        let text = format!("{} pieces of work go on by themselves", it.works);
+        add("continuations", text, json!({ "count": it.works }), Some("engine, at once"));
+    }
+    for (timer, error, parked) in &it.trouble {
+        let text = format!("`{timer}` failed on it: {error}{}", if *parked { "; it is parked" } else { "" });
+        let detail = json!({ "timer": timer, "last_error": **error, "parked": parked });
+        add("trouble", text, detail, Some("time, retry, discard"));
+    }
+    reasons
+}
+
+/// Its outcome, if that stands.
+fn decided(flow: &Flow) -> Option<(String, Value)> {
+    match &flow.hot.state {
+        State::Open => None,
+        State::Ending(ending) => Some((
+            format!("it ends as {} ({}) when its members have", ending.outcome.name(), ending.cause.name()),
+            json!({ "outcome": ending.outcome.name(), "cause": ending.cause.name(), "by": *ending.by, "since": ending.since.ms() }),
+        )),
+        State::Done { outcome, cause, by, at } => Some((
+            format!("it has ended: {} ({})", outcome.name(), cause.name()),
+            json!({ "outcome": outcome.name(), "cause": cause.name(), "by": **by, "at": at.ms() }),
+        )),
+    }
+}

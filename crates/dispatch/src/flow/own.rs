@@ -1,0 +1,128 @@
+//! What a running member asks of its own flow, under the fence of its lease. Which flow that is follows from the member.
+
+use super::{grown, request, some, view};
+use crate::rejection::problem;
+use crate::steer::{answered, expected};
+use crate::work::fenced;
+use crate::{Acting, Answer, request_id, text};
+use bytes::Bytes;
+use weft_api::flow as wire;
+use weft_api::operation::NoQuery;
+use weft_api::{Args, Problem, Reply};
+use weft_core::command::{Fence, Payload, Within};
+use weft_core::error::Rejection;
+use weft_core::record::execution::Outcome;
+use weft_core::{ExecutionId, FlowId};
+use weft_engine::Client;
+use weft_engine::flow::{Declaring, Growing, Sealing};
+
+type Plain<B> = Args<[String; 0], NoQuery, B>;
+
+/// The flow of a running member.
+struct Own {
+    client: Client,
+    flow: FlowId,
+    within: Within,
+    request_id: Option<Bytes>,
+}
+
+/// What every call of a member names: its execution, its fence, and by what a repeat is known.
+struct Named<'a> {
+    execution: &'a str,
+    lease: Option<&'a str>,
+    epoch: Option<u64>,
+    request_id: Option<&'a String>,
+}
+
+impl Acting<'_> {
+    async fn own<B>(&self, args: &Plain<B>, named: Named<'_>) -> Result<Own, Problem> {
+        let request_id = request_id(args, named.request_id)?;
+        let expected = expected(args.if_match.as_deref())?;
+        let (id, client) = self.one(named.execution).await?;
+        let fence = fenced(named.lease, named.epoch)?.ok_or_else(|| problem(Rejection::FenceRequired))?;
+        let execution = client.get(id).await.map_err(problem)?.execution;
+        let Some(flow) = execution.member().map(|member| member.flow) else {
+            return Err(Problem {
+                detail: "the execution is no member of a flow".into(),
+                ..problem(Rejection::FlowNotFound)
+            });
+        };
+        Ok(Own { client: client.expecting(expected), flow, within: Some((id, fence)), request_id })
+    }
+
+    pub async fn add_own_members(&self, args: Plain<wire::AddOwnMembers>) -> Result<Answer, Problem> {
+        let body = &args.body;
+        let (lease, request_id) = (body.lease.as_deref(), body.request_id.as_ref());
+        let named = Named { execution: &body.execution, lease, epoch: body.epoch, request_id };
+        let it = self.own(&args, named).await?;
+        let body = args.body;
+        let growing = Growing {
+            members: request::members(body.members, self.engine.policy(), self.around.trace.as_deref())?,
+            edges: request::edges(body.edges)?,
+            seal: body.seal.unwrap_or(true),
+            expected_revision: body.expected_revision,
+            within: it.within,
+            request_id: it.request_id,
+            ..Growing::new(it.flow)
+        };
+        some("members", growing.members.len())?;
+        answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnMembers(grown(it)))
+    }
+
+    pub async fn add_own_edges(&self, args: Plain<wire::AddOwnEdges>) -> Result<Answer, Problem> {
+        let body = &args.body;
+        let (lease, request_id) = (body.lease.as_deref(), body.request_id.as_ref());
+        let named = Named { execution: &body.execution, lease, epoch: body.epoch, request_id };
+        let it = self.own(&args, named).await?;
+        let growing = Growing {
+            edges: request::edges(args.body.edges)?,
+            expected_revision: args.body.expected_revision,
+            within: it.within,
+            request_id: it.request_id,
+            ..Growing::new(it.flow)
+        };
+        some("edges", growing.edges.len())?;
+        answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnEdges(grown(it)))
+    }
+
+    pub async fn seal_own_members(&self, args: Plain<wire::SealOwnMembers>) -> Result<Answer, Problem> {
+        let body = &args.body;
+        let (lease, request_id) = (body.lease.as_deref(), body.request_id.as_ref());
+        let named = Named { execution: &body.execution, lease, epoch: body.epoch, request_id };
+        let it = self.own(&args, named).await?;
+        let keys = Some(args.body.keys.into_iter().map(text).collect());
+        let sealing = Sealing { keys, within: it.within, request_id: it.request_id, ..Sealing::new(it.flow) };
+        answered(it.client.seal_flow(sealing).await, |already| Reply::SealOwnMembers(wire::Sealed { already }))
+    }
+
+    pub async fn finish_own_flow(&self, args: Plain<wire::FinishOwnFlow>) -> Result<Answer, Problem> {
+        let body = &args.body;
+        let (lease, request_id) = (body.lease.as_deref(), body.request_id.as_ref());
+        let named = Named { execution: &body.execution, lease, epoch: body.epoch, request_id };
+        let it = self.own(&args, named).await?;
+        let declaring = Declaring {
+            flow: it.flow,
+            outcome: request::outcome(args.body.outcome),
+            reason: text(args.body.reason),
+            within: it.within,
+            request_id: it.request_id,
+        };
+        answered(it.client.finish_flow(declaring).await, |(outcome, done)| {
+            Reply::FinishOwnFlow(wire::Finished { outcome: view::outcome(outcome), done })
+        })
+    }
+
+    pub async fn read_inputs(&self, args: Plain<wire::ReadInputs>) -> Result<Answer, Problem> {
+        let body = args.body;
+        let (id, client) = self.one(&body.execution).await?;
+        let fence: Fence =
+            fenced(body.lease.as_deref(), body.epoch)?.ok_or_else(|| problem(Rejection::FenceRequired))?;
+        let page = client.held_input(id, fence, &body.name, body.after).await.map_err(problem)?;
+        let item = |(execution, outcome, value): &(ExecutionId, Outcome, Option<Payload>)| wire::InputRead {
+            execution: execution.to_string(),
+            outcome: crate::view::outcome(*outcome),
+            value: value.as_ref().map(|value| crate::view::payload(&value.bytes, value.content_type.as_ref())),
+        };
+        Ok(Reply::ReadInputs(wire::Inputs { items: page.values.iter().map(item).collect(), next: page.next }).into())
+    }
+}

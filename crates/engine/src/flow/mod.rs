@@ -1,0 +1,21 @@
+//! Flows, as clients use them: verbs, and reads that go straight to the store.
+
+pub(crate) mod explain;
+pub(crate) mod reads;
+mod request;
+mod verbs;
+
+pub use explain::FlowExplanation;
+pub use reads::{
+    EdgeFilter, EdgePage, EdgePlace, EdgeView, FlowFilter, FlowPage, FlowView, GroupView, InputPage, MemberFilter,
+    MemberPage,
+};
+pub use request::{Declaring, Edge, FlowCancellation, FlowChange, FlowSubmission, Growing, Member, Sealing};
+pub use verbs::Ended;
+
+use weft_core::{ExecutionId, FlowId};
+
+/// Under which name the hub knows those who wait for a flow. Ids of flows and executions never meet: both are drawn anew.
+pub(crate) fn wait_name(flow: FlowId) -> ExecutionId {
+    ExecutionId::new(flow.partition(), flow.uuid())
+}

@@ -1,0 +1,618 @@
+//! Reads of flows. They go straight to the store, through the indexes of flows and members; none carries all members.
+
+use super::wait_name;
+use crate::engine::Shared;
+use crate::place;
+use crate::reads::{decode, load, read_one, read_revised, unavailable};
+use crate::runtime;
+use bytes::Bytes;
+use weft_core::command::{Fence, Payload, Principal};
+use weft_core::error::Rejection;
+use weft_core::execution::check;
+use weft_core::flow::member_id;
+use weft_core::limits;
+use weft_core::record::edge::Resolution;
+use weft_core::record::execution::{Execution, Outcome, PublicState};
+use weft_core::record::flow::{Flow, PublicFlowState};
+use weft_core::record::member::{Group, Inlet, is_failure};
+use weft_core::record::{Edge, Key, Record};
+use weft_core::schema::{
+    IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, flow as flow_schema,
+};
+use weft_core::text::{Text, check_range};
+use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
+use weft_store::{Entry, Place, Range, Scan, Target};
+
+/// A flow as it stands.
+#[derive(Clone, Debug)]
+pub struct FlowView {
+    pub flow: Flow,
+    /// Another one after every change.
+    pub revision: CommitId,
+    /// Until when a wait was for has come about.
+    pub reached: bool,
+}
+
+/// Which flows to list. Nothing set means all of the namespace.
+#[derive(Clone, Debug, Default)]
+pub struct FlowFilter {
+    pub states: Vec<PublicFlowState>,
+    pub kind: Option<Text>,
+    pub tag: Option<(Text, Text)>,
+    pub created_from: Option<Time>,
+    pub created_until: Option<Time>,
+    pub finished_from: Option<Time>,
+    pub finished_until: Option<Time>,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+    pub limit: Option<usize>,
+    /// As the page before gave it.
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct FlowPage {
+    pub flows: Vec<(Flow, CommitId)>,
+    /// Those whose records do not decode.
+    pub damaged: Vec<FlowId>,
+    /// Absent exactly at the end.
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct MemberFilter {
+    pub states: Vec<PublicState>,
+    /// Only those that count against the flow.
+    pub against: Option<bool>,
+    pub begun: Option<bool>,
+    pub parent: Option<ExecutionId>,
+    /// After this number.
+    pub after: Option<u32>,
+    pub limit: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct MemberPage {
+    pub members: Vec<(Execution, CommitId)>,
+    pub damaged: Vec<ExecutionId>,
+    /// The number of the last one that was looked at, if there are more.
+    pub next: Option<u32>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EdgeFilter {
+    /// Keys of members.
+    pub upstream: Option<Text>,
+    pub downstream: Option<Text>,
+    pub group: Option<Text>,
+    /// `pending`, `met` or `unmet`.
+    pub state: Option<Text>,
+    pub after: Option<EdgePlace>,
+    pub limit: Option<usize>,
+}
+
+/// Behind the edge with this number of the member with that number.
+pub type EdgePlace = (u32, u32);
+
+/// An edge with the keys of its ends and the name of its group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeView {
+    pub from: Text,
+    pub to: Text,
+    pub group: Text,
+    pub edge: Edge,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct EdgePage {
+    pub edges: Vec<EdgeView>,
+    pub next: Option<EdgePlace>,
+}
+
+/// A group, and the first of its edges that are not met.
+#[derive(Clone, Debug)]
+pub struct GroupView {
+    pub member: ExecutionId,
+    pub key: Text,
+    pub group: Group,
+    pub sealed: bool,
+    pub pending: Vec<(Text, ExecutionId, PublicState)>,
+    pub unmet: Vec<(Text, ExecutionId, Outcome)>,
+}
+
+/// Values under one name.
+#[derive(Clone, Debug, Default)]
+pub struct InputPage {
+    pub values: Vec<(ExecutionId, Outcome, Option<Payload>)>,
+    /// The place of the last, if there are more.
+    pub next: Option<u32>,
+}
+
+const RECHECK_MS: u64 = 1_000;
+const LOOK_PER_PAGE: usize = 4_000;
+const TOLD: usize = 20;
+const INPUT_PAGE_BYTES: usize = 4 << 20;
+
+pub async fn get(shared: &Shared, who: &Principal, id: FlowId) -> Result<FlowView, Rejection> {
+    place::of_flow(shared, id)?;
+    match read_revised(shared, Key::Flow(id), flow_schema::LIGHT).await? {
+        Some((Record::Flow(flow), revision)) if flow.is_visible() && flow.definition.namespace == who.namespace => {
+            let reached = flow.is_done();
+            Ok(FlowView { flow: *flow, revision, reached })
+        }
+        _ => Err(Rejection::FlowNotFound),
+    }
+}
+
+pub async fn namespace_of(shared: &Shared, id: FlowId) -> Result<Option<Text>, Rejection> {
+    place::of_flow(shared, id)?;
+    match read_one(shared, Key::Flow(id), flow_schema::LIGHT).await? {
+        Some(Record::Flow(flow)) if flow.is_visible() => Ok(Some(flow.definition.namespace.clone())),
+        _ => Ok(None),
+    }
+}
+
+pub async fn wait(
+    shared: &Shared,
+    who: &Principal,
+    id: FlowId,
+    until: Option<PublicFlowState>,
+    wait_ms: u64,
+) -> Result<FlowView, Rejection> {
+    check_range("wait_ms", wait_ms, 0, limits::CLAIM_WAIT_MAX_MS)?;
+    let deadline = shared.runtime.clock() + wait_ms;
+    loop {
+        // Listened for before the read, so that a change between the two is not missed.
+        let mut changed = shared.hub.change_of(wait_name(id));
+        let view = get(shared, who, id).await?;
+        let reached = match until {
+            Some(until) => view.flow.public_state() == until,
+            None => view.flow.is_done(),
+        };
+        let left = deadline.since(shared.runtime.clock());
+        if reached || view.flow.is_done() || left == 0 {
+            drop(changed);
+            return Ok(FlowView { reached, ..view });
+        }
+        // Another node may change it: then the next look finds out.
+        let _ = runtime::timeout(&*shared.runtime, left.min(RECHECK_MS), changed.told()).await;
+    }
+}
+
+type ListPlace = (i64, uuid::Uuid, PartitionId);
+
+pub async fn list(shared: &Shared, who: &Principal, filter: FlowFilter) -> Result<FlowPage, Rejection> {
+    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    let mut at = filter.cursor.as_deref().map(parse_cursor).transpose()?;
+    let mut page = FlowPage::default();
+    let mut looked = 0;
+    loop {
+        let (entries, more) = list_entries(shared, who, &filter, at.as_ref(), limit.max(64)).await?;
+        looked += entries.len();
+        let count = entries.len();
+        for (nth, entry) in entries.into_iter().enumerate() {
+            let Some(place) = list_place(&entry) else { continue };
+            at = Some(place);
+            let id = FlowId::new(entry.partition, place.1);
+            let Some(found) = &entry.found else { continue };
+            match decode(Key::Flow(id), found, flow_schema::LIGHT) {
+                Ok(Record::Flow(flow)) if flow.is_visible() && matches(&filter, &flow) => {
+                    page.flows.push((*flow, found.revision));
+                }
+                Ok(_) => {}
+                Err(_) => page.damaged.push(id),
+            }
+            if page.flows.len() + page.damaged.len() == limit {
+                if more || nth + 1 < count {
+                    page.next_cursor = at.map(|place| write_cursor(&place));
+                }
+                return Ok(page);
+            }
+        }
+        if !more {
+            return Ok(page);
+        }
+        if looked >= LOOK_PER_PAGE {
+            page.next_cursor = at.map(|place| write_cursor(&place));
+            return Ok(page);
+        }
+    }
+}
+
+async fn list_entries(
+    shared: &Shared,
+    who: &Principal,
+    filter: &FlowFilter,
+    at: Option<&ListPlace>,
+    limit: usize,
+) -> Result<(Vec<Entry>, bool), Rejection> {
+    let namespace = Value::text(&who.namespace);
+    let bound = |created_at: i64, key: [u8; 16]| Place {
+        columns: vec![namespace.clone(), Value::Int(created_at)],
+        key: Bytes::copy_from_slice(&key),
+    };
+    let after = match (at, filter.ascending) {
+        (Some((created_at, uuid, _)), _) => Some(bound(*created_at, *uuid.as_bytes())),
+        (None, true) => filter.created_from.map(|from| bound(from.as_i64() - 1, [0xff; 16])),
+        (None, false) => filter.created_until.map(|until| bound(until.as_i64() + 1, [0; 16])),
+    };
+    let until = match filter.ascending {
+        true => filter.created_until.map(|until| Value::Int(until.as_i64())),
+        false => None,
+    };
+    let scan = Scan {
+        target: Target::Index(IndexId::Flows),
+        ranges: vec![Range { prefix: vec![namespace], after, until }],
+        limit,
+        descending: !filter.ascending,
+        parts: Some(flow_schema::LIGHT),
+    };
+    let page = shared.store.scan(None, scan).await.map_err(unavailable)?.pop().unwrap_or_default();
+    // A descending walk ends at the first flow that is too old.
+    let from = filter.created_from.map_or(i64::MIN, |from| from.as_i64());
+    let too_old = |entry: &Entry| list_place(entry).is_some_and(|(created_at, ..)| created_at < from);
+    let ended = !filter.ascending && page.entries.iter().any(too_old);
+    let entries = page.entries.into_iter().filter(|entry| filter.ascending || !too_old(entry)).collect();
+    Ok((entries, page.more && !ended))
+}
+
+fn list_place(entry: &Entry) -> Option<ListPlace> {
+    let Some(Value::Int(created_at)) = entry.place.columns.get(1) else { return None };
+    Some((*created_at, uuid::Uuid::from_slice(&entry.place.key).ok()?, entry.partition))
+}
+
+fn write_cursor((created_at, uuid, partition): &ListPlace) -> String {
+    format!("{created_at}.{}.{}", partition.0, uuid.as_simple())
+}
+
+fn parse_cursor(text: &str) -> Result<ListPlace, Rejection> {
+    let mut words = text.splitn(3, '.');
+    let mut parse = || {
+        let created_at = words.next()?.parse().ok()?;
+        let partition = PartitionId(words.next()?.parse().ok()?);
+        Some((created_at, uuid::Uuid::try_parse(words.next()?).ok()?, partition))
+    };
+    parse().ok_or(Rejection::InvalidCursor)
+}
+
+fn matches(filter: &FlowFilter, flow: &Flow) -> bool {
+    let finished = match &flow.hot.state {
+        weft_core::record::flow::State::Done { at, .. } => Some(*at),
+        _ => None,
+    };
+    let ended = filter.finished_from.is_none() && filter.finished_until.is_none()
+        || finished.is_some_and(|at| {
+            filter.finished_from.is_none_or(|from| at >= from) && filter.finished_until.is_none_or(|until| at <= until)
+        });
+    (filter.states.is_empty() || filter.states.contains(&flow.public_state()))
+        && filter.kind.as_ref().is_none_or(|kind| *kind == flow.definition.kind)
+        && filter.tag.as_ref().is_none_or(|(key, value)| flow.tags().get(key) == Some(value))
+        && filter.created_until.is_none_or(|until| flow.definition.created_at <= until)
+        && ended
+}
+
+/// One page of members after a number, in the order they were added, without a look at who asks.
+pub(crate) async fn member_entries(
+    shared: &Shared,
+    flow: FlowId,
+    after: Option<u32>,
+    limit: usize,
+) -> Result<(Vec<Entry>, bool), Rejection> {
+    let prefix = vec![Value::bytes(flow.uuid().as_bytes())];
+    let after = after.map(|number| Place {
+        columns: vec![prefix[0].clone(), Value::Int(i64::from(number))],
+        key: Bytes::from_static(&[0xff; 16]),
+    });
+    let scan = Scan {
+        target: Target::Index(IndexId::Members),
+        ranges: vec![Range { prefix, after, until: None }],
+        limit,
+        descending: false,
+        parts: Some(schema::LIGHT),
+    };
+    let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?.pop().unwrap_or_default();
+    Ok((page.entries, page.more))
+}
+
+/// The member of an entry: its number, and the record if it decodes.
+pub(crate) fn member_of(entry: &Entry) -> Option<(u32, ExecutionId, Option<Execution>)> {
+    let Some(Value::Int(number)) = entry.place.columns.get(1) else { return None };
+    let Some(Key::Execution(id)) = entry.key() else { return None };
+    let found = entry.found.as_ref()?;
+    let execution = match decode(Key::Execution(id), found, schema::LIGHT) {
+        Ok(Record::Execution(execution)) => Some(*execution),
+        _ => None,
+    };
+    Some((*number as u32, id, execution))
+}
+
+pub async fn members(
+    shared: &Shared,
+    who: &Principal,
+    flow: FlowId,
+    filter: MemberFilter,
+) -> Result<MemberPage, Rejection> {
+    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    get(shared, who, flow).await?;
+    let mut page = MemberPage::default();
+    let (mut after, mut looked) = (filter.after, 0);
+    loop {
+        let (entries, more) = member_entries(shared, flow, after, limit.max(64)).await?;
+        looked += entries.len();
+        let count = entries.len();
+        for (nth, entry) in entries.iter().enumerate() {
+            let Some((number, id, execution)) = member_of(entry) else { continue };
+            after = Some(number);
+            match execution {
+                Some(execution) if is_meant(&filter, &execution) => {
+                    let revision = entry.found.as_ref().map(|found| found.revision).unwrap_or_default();
+                    page.members.push((execution, revision));
+                }
+                Some(_) => {}
+                None => page.damaged.push(id),
+            }
+            if page.members.len() + page.damaged.len() == limit {
+                page.next = after.filter(|_| more || nth + 1 < count);
+                return Ok(page);
+            }
+        }
+        if !more || looked >= LOOK_PER_PAGE {
+            page.next = after.filter(|_| more);
+            return Ok(page);
+        }
+    }
+}
+
+fn is_meant(filter: &MemberFilter, execution: &Execution) -> bool {
+    use weft_core::record::execution::State;
+    let against = match execution.hot.state {
+        State::Done { outcome, reason, .. } => {
+            execution.member().is_some_and(|member| member.critical) && is_failure(outcome, reason)
+        }
+        _ => false,
+    };
+    (filter.states.is_empty() || filter.states.contains(&execution.public_state()))
+        && filter.against.is_none_or(|wanted| wanted == against)
+        && filter.begun.is_none_or(|wanted| wanted == execution.has_begun())
+        && filter.parent.is_none_or(|parent| execution.spec.parent == Some(parent))
+}
+
+pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeFilter) -> Result<EdgePage, Rejection> {
+    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
+    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
+    get(shared, who, flow).await?;
+    let mut page = EdgePage::default();
+    let (mut after, mut looked) = (filter.after, 0);
+    loop {
+        let (members, more) = upstreams(shared, who, flow, &filter, after).await?;
+        for execution in &members {
+            let Some(member) = execution.member() else { continue };
+            let from = match after {
+                Some((number, edge)) if number == member.number => edge + 1,
+                _ => 0,
+            };
+            let mut numbers = from..member.outs;
+            while !numbers.is_empty() {
+                let until = numbers.end.min(numbers.start + limits::LIST_LIMIT_MAX as u32);
+                let found = read_edges(shared, execution.id, numbers.start..until).await?;
+                looked += found.len();
+                for view in name_all(shared, &member.key, found).await? {
+                    after = Some((member.number, view.edge.number));
+                    if edge_is_meant(&filter, &view) {
+                        page.edges.push(view);
+                    }
+                    if page.edges.len() == limit {
+                        page.next = after;
+                        return Ok(page);
+                    }
+                }
+                numbers.start = until;
+            }
+            after = Some((member.number, u32::MAX - 1));
+            if looked >= LOOK_PER_PAGE {
+                page.next = after;
+                return Ok(page);
+            }
+        }
+        if !more {
+            return Ok(page);
+        }
+    }
+}
+
+/// The next members whose edges are listed; all of them are in the order they were added.
+async fn upstreams(
+    shared: &Shared,
+    who: &Principal,
+    flow: FlowId,
+    filter: &EdgeFilter,
+    after: Option<EdgePlace>,
+) -> Result<(Vec<Execution>, bool), Rejection> {
+    if let Some(key) = &filter.upstream {
+        let upstream = load(shared, who, member_id(flow, key), PartMask::NONE).await;
+        let upstream = upstream.map_err(|_| unknown_node(key))?;
+        return Ok((vec![upstream], false));
+    }
+    // The member of the last edge may have more of them.
+    let from = after.and_then(|(number, edge)| match edge == u32::MAX - 1 {
+        true => Some(number),
+        false => number.checked_sub(1),
+    });
+    let (entries, more) = member_entries(shared, flow, from, 100).await?;
+    Ok((entries.iter().filter_map(|entry| member_of(entry)?.2).collect(), more))
+}
+
+fn unknown_node(key: &Text) -> Rejection {
+    use weft_core::flow::problem::{Problem, Wrong};
+    Rejection::BadGraph { problems: vec![Problem::new("key", Wrong::UnknownNode { key: key.clone() })] }
+}
+
+async fn read_edges(
+    shared: &Shared,
+    upstream: ExecutionId,
+    numbers: std::ops::Range<u32>,
+) -> Result<Vec<Edge>, Rejection> {
+    let keys: Vec<(Key, PartMask)> = numbers.map(|number| (Key::Edge(upstream, number), PartMask::ALL)).collect();
+    read_edge_keys(shared, upstream.partition(), keys).await
+}
+
+pub(crate) async fn read_edge_keys(
+    shared: &Shared,
+    partition: PartitionId,
+    keys: Vec<(Key, PartMask)>,
+) -> Result<Vec<Edge>, Rejection> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = shared.store.read(partition, keys.clone()).await.map_err(unavailable)?;
+    let mut edges = Vec::with_capacity(keys.len());
+    for ((key, parts), found) in keys.into_iter().zip(read.found) {
+        if let Some(found) = found
+            && let Ok(Record::Edge(edge)) = decode(key, &found, parts)
+        {
+            edges.push(*edge);
+        }
+    }
+    Ok(edges)
+}
+
+/// Adds the keys of downstreams and the names of groups.
+async fn name_all(shared: &Shared, from: &Text, edges: Vec<Edge>) -> Result<Vec<EdgeView>, Rejection> {
+    let Some(first) = edges.first() else { return Ok(Vec::new()) };
+    let partition = first.upstream.partition();
+    let keys = edges.iter().map(|edge| (Key::Execution(edge.body.downstream), schema::LIGHT)).collect();
+    let read = shared.store.read(partition, keys).await.map_err(unavailable)?;
+    let mut views = Vec::with_capacity(edges.len());
+    for (edge, found) in edges.into_iter().zip(read.found) {
+        let record = found.and_then(|found| decode(Key::Execution(edge.body.downstream), &found, schema::LIGHT).ok());
+        let member = match &record {
+            Some(Record::Execution(execution)) => execution.member().cloned(),
+            _ => None,
+        };
+        let to = member.as_ref().map_or_else(|| edge.body.downstream.to_string().into(), |member| member.key.clone());
+        let group = member.and_then(|member| Some(member.groups.get(usize::from(edge.body.group))?.name.clone()));
+        views.push(EdgeView { from: from.clone(), to, group: group.unwrap_or_else(|| "".into()), edge });
+    }
+    Ok(views)
+}
+
+fn edge_is_meant(filter: &EdgeFilter, view: &EdgeView) -> bool {
+    filter.downstream.as_ref().is_none_or(|key| *key == view.to)
+        && filter.group.as_ref().is_none_or(|group| *group == view.group)
+        && filter.state.as_ref().is_none_or(|state| **state == *view.edge.state())
+}
+
+pub async fn group(
+    shared: &Shared,
+    who: &Principal,
+    flow: FlowId,
+    key: &str,
+    name: &str,
+) -> Result<GroupView, Rejection> {
+    get(shared, who, flow).await?;
+    let id = member_id(flow, key);
+    let execution = load(shared, who, id, PartMask::of(schema::INLETS)).await.map_err(|_| unknown_node(&key.into()))?;
+    let Some(member) = execution.member() else { return Err(Rejection::GroupNotFound) };
+    let Some((at, group)) = member.group(name) else { return Err(Rejection::GroupNotFound) };
+    let inlets: Vec<Inlet> =
+        execution.inlets().iter().filter(|inlet| usize::from(inlet.group) == at).cloned().collect();
+    let (pending, unmet) = standing(shared, id.partition(), &inlets).await?;
+    let sealed = !matches!(
+        &execution.hot.state,
+        weft_core::record::execution::State::Blocked { holds, .. }
+            if holds.iter().any(|hold| matches!(hold, weft_core::record::execution::Hold::Dependencies { sealed: false, .. }))
+    );
+    Ok(GroupView { member: id, key: member.key.clone(), group: group.clone(), sealed, pending, unmet })
+}
+
+type Standing = (Vec<(Text, ExecutionId, PublicState)>, Vec<(Text, ExecutionId, Outcome)>);
+
+/// The first edges that are pending, and those that are unmet, by their upstreams.
+pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[Inlet]) -> Result<Standing, Rejection> {
+    let (mut pending, mut unmet) = (Vec::new(), Vec::new());
+    for page in inlets.chunks(limits::LIST_LIMIT_MAX) {
+        let id = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
+        let keys = page.iter().map(|inlet| (Key::Edge(id(inlet), inlet.number), PartMask::ALL)).collect();
+        for edge in read_edge_keys(shared, partition, keys).await? {
+            let told = match &edge.body.resolved {
+                None => pending.len() < TOLD,
+                Some(Resolution { met: true, .. }) => false,
+                Some(_) => unmet.len() < TOLD,
+            };
+            if !told {
+                continue;
+            }
+            let upstream = read_one(shared, Key::Execution(edge.upstream), schema::LIGHT).await?;
+            let (name, state) = match &upstream {
+                Some(Record::Execution(execution)) => {
+                    (execution.member().map(|member| member.key.clone()), execution.public_state())
+                }
+                _ => (None, PublicState::Completed),
+            };
+            let name = name.unwrap_or_else(|| edge.upstream.to_string().into());
+            match &edge.body.resolved {
+                None => pending.push((name, edge.upstream, state)),
+                Some(end) => unmet.push((name, edge.upstream, end.outcome)),
+            }
+        }
+        if pending.len() == TOLD && unmet.len() == TOLD {
+            break;
+        }
+    }
+    Ok((pending, unmet))
+}
+
+/// The values that were handed over under one name at the first claim, for the holder.
+pub async fn input(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    fence: Fence,
+    name: &str,
+    after: Option<u32>,
+) -> Result<InputPage, Rejection> {
+    let execution = load(shared, who, id, PartMask::of(schema::INLETS)).await?;
+    check::holder(&execution, fence, shared.now())?;
+    let pinned = execution.member().and_then(|member| member.pinned).unwrap_or(0);
+    let from = after.map_or(0, |after| after as usize + 1);
+    let inlets = execution.inlets().iter().enumerate().skip(from);
+    let named = inlets.filter(|(_, inlet)| inlet.input.as_deref() == Some(name));
+    let (mut page, mut bytes) = (InputPage::default(), 0);
+    for (at, inlet) in named {
+        let upstream = ExecutionId::new(id.partition(), inlet.upstream);
+        let edges = read_edges(shared, upstream, inlet.number..inlet.number + 1).await?;
+        let Some(end) = edges.first().and_then(|edge| edge.body.resolved).filter(|end| end.order < pinned) else {
+            continue;
+        };
+        if bytes >= INPUT_PAGE_BYTES {
+            page.next = Some(at as u32 - 1);
+            return Ok(page);
+        }
+        let value = match end.outcome {
+            Outcome::Success => payload(shared, upstream, end.attempt).await?,
+            _ => None,
+        };
+        bytes += value.as_ref().map_or(0, |value| value.bytes.len());
+        page.values.push((upstream, end.outcome, value));
+    }
+    Ok(page)
+}
+
+async fn payload(shared: &Shared, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Rejection> {
+    let given = |bytes: Option<&Bytes>, content_type: &Option<Text>| {
+        bytes.map(|bytes| Payload { bytes: bytes.clone(), content_type: content_type.clone() })
+    };
+    let (key, parts) = match attempt {
+        Some(index) => (Key::Attempt(id, index), attempt_schema::LIGHT.with(PartMask::of(attempt_schema::RESULT))),
+        None => (Key::Execution(id), schema::LIGHT.with(PartMask::of(schema::RESULT))),
+    };
+    Ok(match read_one(shared, key, parts).await? {
+        Some(Record::Attempt(attempt)) => given(attempt.result(), &attempt.content_type),
+        Some(Record::Execution(execution)) => {
+            execution.forced_result().and_then(|forced| given(forced.bytes.as_ref(), &forced.content_type))
+        }
+        _ => None,
+    })
+}

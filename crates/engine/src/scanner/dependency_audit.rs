@@ -1,0 +1,43 @@
+//! Looking for edges that are pending although their upstream has ended. In a healthy engine there are none.
+
+use super::ScanContext;
+use crate::flow::reads::{member_entries, member_of, read_edge_keys};
+use std::collections::BTreeSet;
+use weft_core::command::{AuditFlow, Command};
+use weft_core::error::Rejection;
+use weft_core::limits::VERIFY_PAGE;
+use weft_core::record::Key;
+use weft_core::record::continuation::Work;
+use weft_core::schema::PartMask;
+use weft_core::{ExecutionId, Time};
+
+/// Walks over the members that have ended, and answers the command that mends what is found.
+pub(super) async fn look(cx: &ScanContext, key: Key, due: Time) -> Result<Command, Rejection> {
+    let Key::Flow(flow) = key else { return Err(Rejection::internal("E11 only flows have this timer")) };
+    let mut ended: BTreeSet<ExecutionId> = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let (entries, more) = member_entries(&cx.shared, flow, after, VERIFY_PAGE).await?;
+        for entry in &entries {
+            let Some((number, id, execution)) = member_of(entry) else { continue };
+            after = Some(number);
+            // One that does not decode is parked by those who meet it; nothing is made up about it here.
+            let outs = execution.filter(|execution| execution.is_done()).and_then(|it| Some(it.member()?.outs));
+            let keys = (0..outs.unwrap_or(0)).map(|number| (Key::Edge(id, number), PartMask::ALL)).collect();
+            let edges = read_edge_keys(&cx.shared, flow.partition(), keys).await?;
+            if edges.iter().any(|edge| edge.body.resolved.is_none()) && !is_covered(cx, id).await? {
+                ended.insert(id);
+            }
+        }
+        if !more || ended.len() >= VERIFY_PAGE {
+            break;
+        }
+    }
+    Ok(Command::AuditFlow(AuditFlow { flow, due, ended: ended.into_iter().take(VERIFY_PAGE).collect() }))
+}
+
+/// A continuation will get to it.
+async fn is_covered(cx: &ScanContext, id: ExecutionId) -> Result<bool, Rejection> {
+    let key = Key::Continuation(id, Work::Resolve);
+    Ok(crate::reads::read_one(&cx.shared, key, PartMask::ALL).await?.is_some())
+}

@@ -1,0 +1,77 @@
+//! The exact totals of flows that changed, compared with a recount of their members. In a healthy engine they are equal.
+
+use super::ScanContext;
+use crate::flow::reads::{member_entries, member_of};
+use crate::reads::{decode, read_one, unavailable};
+use weft_core::command::{Command, VerifyFlow};
+use weft_core::error::Rejection;
+use weft_core::flow::{recount, recount_purged};
+use weft_core::limits::VERIFY_PAGE;
+use weft_core::record::flow::Summary;
+use weft_core::record::{Key, Record};
+use weft_core::schema::{IndexId, PartMask, Value, flow as flow_schema};
+use weft_core::{FlowId, Time};
+use weft_store::{Range, Scan, Target};
+
+crate::scanner::due_scanner!(
+    /// Finds flows whose totals are to be verified.
+    FlowProjector, "flow_projector", 15_000, 100, [FlowVerify]
+);
+
+/// Recounts the members in pages, and answers the command that compares. A member that cannot be read ends the count
+/// without a verdict.
+pub(super) async fn count(cx: &ScanContext, key: Key, due: Time, now: Time) -> Result<Command, Rejection> {
+    let Key::Flow(flow) = key else { return Err(Rejection::internal("E11 only flows have this timer")) };
+    let change_no = change_no(cx, flow).await?;
+    let mut counted = Summary::default();
+    let mut after = None;
+    loop {
+        let (entries, more) = member_entries(&cx.shared, flow, after, VERIFY_PAGE).await?;
+        for entry in &entries {
+            let Some((number, id, execution)) = member_of(entry) else {
+                return Err(Rejection::internal("a member could not be read with its place"));
+            };
+            let Some(execution) = execution else { return Err(Rejection::internal(format!("{id} does not decode"))) };
+            recount(&execution, &mut counted);
+            after = Some(number);
+        }
+        if !more {
+            break;
+        }
+    }
+    count_purged(cx, flow, &mut counted).await?;
+    Ok(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), now }))
+}
+
+/// Where the flow stood when the count began; one that is gone makes the command stale.
+async fn change_no(cx: &ScanContext, flow: FlowId) -> Result<u64, Rejection> {
+    match read_one(&cx.shared, Key::Flow(flow), flow_schema::LIGHT).await? {
+        Some(Record::Flow(flow)) => Ok(flow.summary.change_no),
+        _ => Ok(0),
+    }
+}
+
+async fn count_purged(cx: &ScanContext, flow: FlowId, counted: &mut Summary) -> Result<(), Rejection> {
+    let mut after = None;
+    loop {
+        let scan = Scan {
+            target: Target::Index(IndexId::Tombstones),
+            ranges: vec![Range { prefix: vec![Value::bytes(flow.uuid().as_bytes())], after, until: None }],
+            limit: VERIFY_PAGE,
+            descending: false,
+            parts: Some(PartMask::ALL),
+        };
+        let pages = cx.shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?;
+        let page = pages.into_iter().next().unwrap_or_default();
+        for entry in &page.entries {
+            let (Some(key), Some(found)) = (entry.key(), &entry.found) else { continue };
+            if let Record::Tombstone(stone) = decode(key, found, PartMask::ALL)? {
+                recount_purged(&stone, counted);
+            }
+        }
+        after = page.entries.last().map(|entry| entry.place.clone());
+        if !page.more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What flows did, as the events and writes of applied commits tell, and what scanners found in them.
+
+use super::histogram::Shared;
+use crate::stats::Counter;
+use std::collections::BTreeMap;
+use weft_core::change::{Change, Write};
+use weft_core::event::{Event, Fact};
+use weft_core::record::flow::FlowOutcome;
+use weft_core::record::member::{EndedBy, GroupState};
+use weft_core::record::{Key, Record};
+use weft_core::reply::Reconciled;
+use weft_core::schema::Value;
+
+/// What one commit adds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FlowTally {
+    /// Outcome and duration of those that are done.
+    pub finished: Vec<(FlowOutcome, u64)>,
+    /// Policy and verdict of groups.
+    pub decided: BTreeMap<(&'static str, &'static str), u64>,
+    pub met: u64,
+    pub unmet: u64,
+    pub skipped: u64,
+    /// Siblings that were cancelled, by the verdict that did it.
+    pub siblings: BTreeMap<&'static str, u64>,
+}
+
+const POLICIES: [&str; 3] = ["all_of", "any_of", "quorum"];
+
+impl FlowTally {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub fn count(&mut self, event: &Event) {
+        let mut decided = |policy: &str, verdict: GroupState| {
+            let policy = POLICIES.into_iter().find(|known| *known == policy).unwrap_or("other");
+            *self.decided.entry((policy, verdict.name())).or_default() += 1;
+        };
+        match &event.fact {
+            Fact::GroupSatisfied { policy, .. } => decided(policy, GroupState::Satisfied),
+            Fact::GroupImpossible { policy, .. } => decided(policy, GroupState::Impossible),
+            Fact::FlowFinished { outcome, duration_ms, .. } => self.finished.push((*outcome, *duration_ms)),
+            Fact::Finished { outcome: weft_core::record::execution::Outcome::Skipped, .. } => self.skipped += 1,
+            _ => {}
+        }
+    }
+
+    pub fn look_at(&mut self, writes: &[Write], records: &[(Key, Option<Record>)]) {
+        const STATE: usize = 3;
+        let is =
+            |facets: &[Value], state: &str| matches!(facets.get(STATE), Some(Value::Text(text)) if **text == *state);
+        for write in writes.iter().filter(|write| matches!(write.key, Key::Edge(..))) {
+            let (fresh, body) = match &write.what {
+                Change::Insert(body) => (true, body),
+                Change::Update { old, body } => (is(old, "pending"), body),
+                Change::Delete { .. } => continue,
+            };
+            self.met += u64::from(fresh && is(&body.facets, "met"));
+            self.unmet += u64::from(fresh && is(&body.facets, "unmet"));
+        }
+        for (key, record) in records {
+            if let (Key::Execution(_), Some(Record::Execution(execution))) = (key, record)
+                && execution.is_done()
+                && let Some(EndedBy::Sibling { verdict, .. }) = execution.member().and_then(|it| it.cause.as_ref())
+            {
+                *self.siblings.entry(verdict.name()).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// All that was counted since the node started.
+#[derive(Default)]
+pub struct FlowMeters {
+    pub finished: [Counter; 3],
+    pub finish: Shared,
+    pub met: Counter,
+    pub unmet: Counter,
+    pub skipped: Counter,
+    pub repairs: Counter,
+    reconciled: [Counter; 3],
+}
+
+impl FlowMeters {
+    pub fn applied(&self, tally: &FlowTally) {
+        for (outcome, ms) in &tally.finished {
+            self.finished[*outcome as usize].add(1);
+            self.finish.add_us(ms.saturating_mul(1_000));
+        }
+        for (counter, by) in [(&self.met, tally.met), (&self.unmet, tally.unmet), (&self.skipped, tally.skipped)] {
+            if by > 0 {
+                counter.add(by);
+            }
+        }
+    }
+
+    pub fn reconciled(&self, action: Reconciled) {
+        self.reconciled[action as usize].add(1);
+    }
+
+    pub fn by_action(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reconciled::ALL.into_iter().map(|action| (action.name(), self.reconciled[action as usize].get()))
+    }
+
+    pub fn repaired(&self) {
+        self.repairs.add(1);
+    }
+}

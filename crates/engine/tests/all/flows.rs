@@ -1,0 +1,463 @@
+//! Flows on the engine: resolved in the commit, carried on at once, verified, read in pages.
+
+use crate::kit::*;
+use std::collections::BTreeMap;
+use weft_core::record::continuation::Work;
+use weft_core::record::edge::On;
+use weft_core::record::execution::PublicState;
+use weft_core::record::flow::{FailurePolicy, Mode, PublicFlowState, Remaining};
+use weft_core::record::member::{GroupPolicy, MAIN, Then};
+use weft_core::record::{Key, Record};
+use weft_core::reply::Claimed;
+use weft_core::schema::{Kind, Timer};
+use weft_core::{FlowId, PartitionId};
+use weft_engine::flow::{
+    Edge, EdgeFilter, FlowCancellation, FlowFilter, FlowSubmission, Growing, Member, MemberFilter, Sealing,
+};
+use weft_engine::{Claim, Client, Completion, Config, Engine, Failing, Obstacle, Submission};
+use weft_store::MemoryStore;
+use weft_store::faulty::Faults;
+
+const P0: PartitionId = PartitionId(0);
+
+fn work() -> Submission {
+    let mut policy = weft_core::record::execution::Policy::default();
+    policy.retry.max_retries = 0;
+    Submission::new("work").policy(policy)
+}
+
+async fn claim_all(client: &Client, max: usize) -> Vec<Claimed> {
+    client.claim(Claim { max, ..worker() }).await.unwrap().executions
+}
+
+fn key_of(claimed: &Claimed) -> String {
+    claimed.flow.as_ref().expect("a member").1.to_string()
+}
+
+/// Completes whatever there is until nothing is left, in the order of their claims.
+async fn work_off(client: &Client) -> Vec<String> {
+    let mut done = Vec::new();
+    loop {
+        let claimed = claim_all(client, 256).await;
+        if claimed.is_empty() {
+            return done;
+        }
+        done.extend(claimed.iter().map(key_of));
+        let completions = claimed.iter().map(|work| Completion::of(work).result(&b"ok"[..])).collect();
+        for answer in client.complete_batch(completions).await {
+            answer.unwrap();
+        }
+    }
+}
+
+async fn state(client: &Client, flow: FlowId) -> &'static str {
+    client.flow(flow).await.unwrap().flow.public_state().name()
+}
+
+/// Lets virtual time go on until nothing is left to be done at once.
+async fn until_quiet(store: &MemoryStore) {
+    let left = |entry: &weft_core::change::DueEntry| {
+        use Timer::*;
+        matches!(entry.timer(), Some(Resolve | Reopen | GroupCancel | FlowSeal | FlowEnding | FlowPurge))
+    };
+    for _ in 0..2000 {
+        if !store.dump(P0).due.iter().any(left) {
+            return;
+        }
+        pass(10).await;
+    }
+    panic!("work is left: {:?}", store.dump(P0).due);
+}
+
+fn fan(count: usize) -> FlowSubmission {
+    let mut flow = FlowSubmission::new("fan").member("source", work()).member("join", work());
+    for at in 0..count {
+        let key = format!("m{at:05}");
+        flow = flow.member(key.clone(), work()).edge("source", key.clone()).edge(key, "join");
+    }
+    flow
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_250_a_diamond_runs_from_end_to_end() {
+    let kit = open().await;
+    let flow = FlowSubmission::new("diamond")
+        .member("a", work())
+        .member("b", work())
+        .member("c", work())
+        .member("d", work())
+        .edge("a", "b")
+        .edge("a", "c")
+        .link(Edge::new("b", "d").input("left"))
+        .link(Edge::new("c", "d").input("right"));
+    let submitted = kit.client.submit_flow(flow).await.unwrap();
+    let keys: Vec<&str> = submitted.members.iter().map(|(key, _)| &**key).collect();
+    assert_eq!((keys, submitted.revision), (vec!["a", "b", "c", "d"], 1), "FL-41");
+    let a = kit.claim().await;
+    kit.client.complete(Completion::of(&a)).await.unwrap();
+    let both = claim_all(&kit.client, 10).await;
+    assert_eq!(both.len(), 2, "FL-86 claimable in the commit of their upstream");
+    for work in &both {
+        kit.client.complete(Completion::of(work).result(key_of(work))).await.unwrap();
+    }
+    let d = kit.claim().await;
+    let inputs: Vec<(&str, &str)> = d.inputs.iter().map(|input| (&*input.name, &*input.upstream)).collect();
+    assert_eq!(inputs, [("left", "b"), ("right", "c")], "FL-77");
+    let waiting = kit.client.wait_flow(submitted.id, None, 5_000);
+    let (waited, completed) = tokio::join!(waiting, kit.client.complete(Completion::of(&d)));
+    completed.unwrap();
+    let view = waited.unwrap();
+    assert!(view.reached && view.flow.is_done());
+    assert_eq!(view.flow.summary.of(PublicState::Completed), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(2_500)).await.unwrap().value.id;
+    until_quiet(&kit.store).await;
+    let source = kit.claim().await;
+    kit.client.complete(Completion::of(&source)).await.unwrap();
+    until_quiet(&kit.store).await;
+    let summary = kit.client.flow(flow).await.unwrap().flow.summary;
+    assert_eq!(summary.of(PublicState::Waiting), 2_500, "FL-257 every child is ready once");
+    assert_eq!(kit.engine.stats().scanner_processed, 0, "SC-121 no timer and no scanner in between");
+    assert_eq!(work_off(&kit.client).await.len(), 2_501);
+    assert_eq!(state(&kit.client, flow).await, "completed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sc_159_a_fan_out_that_a_dead_node_left_is_finished_by_another() {
+    let slow = Faults { before_ms: (1_000, 1_000), ..Faults::default() };
+    let (store, faulty, first) = open_faulty_on(memory(1).shared(), Faults::default(), Config::default()).await;
+    let client = first.client("shop").unwrap();
+    let flow = client.submit_flow(fan(2_500)).await.unwrap().value.id;
+    until_quiet(&store).await;
+    let source = claim_all(&client, 1).await.remove(0);
+    faulty.set_faults(slow);
+    // The reply comes with the first commit. The next is on its way, and the node is cut off before it arrives.
+    client.complete(Completion::of(&source)).await.unwrap();
+    faulty.set_faults(Faults { commit_not_applied: 1_000, read_error: 1_000, ..slow });
+    pass(5_000).await;
+    let left = store.dump(P0).records.keys().filter(|key| matches!(key, Key::Continuation(_, Work::Resolve))).count();
+    assert_eq!(left, 1, "FL-83 the rest is durable");
+    let second = Engine::open(store.node_handle(), Config::default()).await.unwrap();
+    let client = second.client("shop").unwrap();
+    until_quiet(&store).await;
+    let summary = client.flow(flow).await.unwrap().flow.summary;
+    assert_eq!((summary.of(PublicState::Waiting), summary.edges_pending), (2_500, 2_500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sc_160_cancelling_a_large_flow_ends_every_member_once() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(3_000)).await.unwrap().value.id;
+    until_quiet(&kit.store).await;
+    let ended = kit.client.cancel_flow(FlowCancellation::new(flow, "enough").wait_ms(60_000)).await.unwrap().value;
+    assert!(ended.done, "FL-146 {ended:?}");
+    assert_eq!((ended.reply.cancelled, ended.reply.owed), (3_002, 0));
+    assert!(claim_all(&kit.client, 10).await.is_empty(), "FL-140");
+    let member = kit.client.member(flow, "m00042").await.unwrap();
+    assert!(format!("{:?}", member.execution.hot.state).contains("Flow"), "the reason is the flow");
+    let again = kit.client.cancel_flow(FlowCancellation::new(flow, "again")).await.unwrap_err();
+    assert_eq!(again.code(), "flow_terminal");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_260_after_the_reply_to_a_cancel_no_claim_succeeds() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(1_500)).await.unwrap().value.id;
+    until_quiet(&kit.store).await;
+    work_some(&kit.client, 40).await;
+    let cancelled = kit.client.cancel_flow(FlowCancellation::new(flow, "stop")).await.unwrap().value;
+    assert!(claim_all(&kit.client, 100).await.is_empty(), "{cancelled:?}");
+    until_quiet(&kit.store).await;
+    let view = kit.client.flow(flow).await.unwrap();
+    assert_eq!(view.flow.public_state(), PublicFlowState::Cancelled);
+    assert_eq!(view.flow.summary.ended(), 1_502);
+}
+
+async fn work_some(client: &Client, rounds: usize) {
+    for _ in 0..rounds {
+        for work in claim_all(client, 3).await {
+            client.complete(Completion::of(&work)).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_252_a_race_cancels_its_losers_and_tells_their_workers() {
+    let kit = open().await;
+    let mut notices = kit.client.notices("mailer-1");
+    let any = Member::new("first", work()).join(GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    let mut flow = FlowSubmission::new("race").with(any);
+    for key in ["x", "y", "z"] {
+        flow = flow.member(key, work()).edge(key, "first");
+    }
+    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
+    let racers = claim_all(&kit.client, 3).await;
+    kit.client.complete(Completion::of(&racers[1])).await.unwrap();
+    assert_eq!(key_of(&kit.claim().await), "first");
+    let told = notices.next().await.unwrap();
+    assert!(format!("{told:?}").contains("Cancelled"), "{told:?}");
+    let lost = kit.client.complete(Completion::of(&racers[0])).await.unwrap_err();
+    assert_eq!(lost.code(), "cancelled");
+    assert_eq!(kit.client.flow(flow).await.unwrap().flow.summary.members_neutral, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_180_totals_are_verified_after_a_change_and_never_repaired() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(30)).await.unwrap().value.id;
+    work_off(&kit.client).await;
+    for _ in 0..100 {
+        pass(500).await;
+        if kit.client.flow(flow).await.unwrap().flow.summary.verified_at.is_some() {
+            break;
+        }
+    }
+    let verified = kit.client.flow(flow).await.unwrap().flow;
+    assert_eq!(verified.summary.verified_no, Some(verified.summary.change_no), "SC-26");
+    assert_eq!(verified.hot.verify_at, None, "FL-184 no timer is left");
+    let due = kit.store.dump(P0).due;
+    assert!(!due.iter().any(|entry| entry.timer() == Some(Timer::FlowVerify)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sc_11_a_flow_without_members_is_open_and_costs_no_count() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(FlowSubmission::new("empty").unsealed()).await.unwrap().value.id;
+    let view = kit.client.flow(flow).await.unwrap().flow;
+    assert_eq!((view.public_state(), view.summary.total_members, view.hot.verify_at), (PublicFlowState::Open, 0, None));
+    let refused = kit.client.seal_flow(Sealing::new(flow)).await.unwrap_err();
+    assert_eq!(refused.code(), "empty_flow", "FL-57");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_262_growing_races_with_the_last_completion_and_gets_one_clear_answer() {
+    for round in 0..40 {
+        let kit = open().await;
+        let flow = kit.client.submit_flow(FlowSubmission::new("one").member("a", work())).await.unwrap().value.id;
+        let a = kit.claim().await;
+        let grow = kit.client.grow_flow(Growing::new(flow).member("b", work()));
+        let complete = kit.client.complete(Completion::of(&a));
+        let (grown, completed) = match round % 2 {
+            0 => {
+                let (grown, completed) = tokio::join!(grow, complete);
+                (grown, completed)
+            }
+            _ => {
+                let (completed, grown) = tokio::join!(complete, grow);
+                (grown, completed)
+            }
+        };
+        completed.unwrap();
+        let ended = state(&kit.client, flow).await;
+        match grown {
+            Ok(_) => assert_eq!(ended, "open"),
+            Err(refused) => assert_eq!((refused.code(), ended), ("flow_closed", "completed")),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_192_lists_come_in_pages_and_each_member_and_edge_once() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(150)).await.unwrap().value.id;
+    let mut keys = Vec::new();
+    let mut after = None;
+    loop {
+        let filter = MemberFilter { after, limit: Some(40), ..MemberFilter::default() };
+        let page = kit.client.members(flow, filter).await.unwrap();
+        keys.extend(page.members.iter().map(|(it, _)| it.member().unwrap().key.to_string()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!((keys.len(), &*keys[0], &*keys[1]), (152, "source", "join"), "in the order they were added");
+    let mut edges: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page =
+            kit.client.edges(flow, EdgeFilter { after, limit: Some(37), ..EdgeFilter::default() }).await.unwrap();
+        for view in &page.edges {
+            *edges.entry((view.from.to_string(), view.to.to_string())).or_default() += 1;
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(edges.len(), 300);
+    assert!(edges.values().all(|count| *count == 1));
+    let group = kit.client.group(flow, "join", MAIN).await.unwrap();
+    assert_eq!((group.group.n, group.pending.len(), group.sealed), (150, 20, true));
+    assert_eq!(kit.client.group(flow, "join", "other").await.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_190_flows_are_listed_over_all_partitions_with_one_cursor() {
+    let kit = open_with(4, Config::default()).await;
+    let mut made = Vec::new();
+    for at in 0..25 {
+        let flow = FlowSubmission::new("listed").tag("at", at.to_string()).member("a", work());
+        made.push(kit.client.submit_flow(flow).await.unwrap().value.id);
+        pass(3).await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = kit.client.flows(FlowFilter { cursor, limit: Some(7), ..FlowFilter::default() }).await.unwrap();
+        seen.extend(page.flows.iter().map(|(flow, _)| flow.id));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    made.reverse();
+    assert_eq!(seen, made, "newest first, each once");
+    let tagged = FlowFilter { tag: Some(("at".into(), "7".into())), ..FlowFilter::default() };
+    assert_eq!(kit.client.flows(tagged).await.unwrap().flows.len(), 1);
+    let stranger = kit.engine.client("other").unwrap();
+    assert!(stranger.flows(FlowFilter::default()).await.unwrap().flows.is_empty());
+    assert_eq!(stranger.flow(made[0]).await.unwrap_err().code(), "flow_not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_137_explain_says_what_a_flow_and_its_members_wait_for() {
+    let kit = open().await;
+    let flow = FlowSubmission::new("why").member("a", work()).member("b", work()).edge("a", "b").unsealed();
+    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
+    let told = kit.client.explain_flow(flow).await.unwrap();
+    assert!(told.unsealed_until.is_some());
+    kit.client.seal_flow(Sealing::new(flow)).await.unwrap();
+    let told = kit.client.explain_flow(flow).await.unwrap();
+    assert_eq!(told.live, [(PublicState::Waiting, 1), (PublicState::WaitingChildren, 1)]);
+    let (key, _, waits) = &told.first[1];
+    assert_eq!(&**key, "b");
+    let Obstacle::Dependencies { sealed: true, pending: 1, upstreams, .. } = &waits.reasons[0] else {
+        panic!("{waits:?}");
+    };
+    assert_eq!((&*upstreams[0].0, upstreams[0].2), ("a", PublicState::Waiting));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_132_fail_fast_cancels_what_lives() {
+    let kit = open().await;
+    let remaining = Remaining::Cancel(Mode::Immediate);
+    let flow = fan(300).failure(FailurePolicy::FailFast { remaining });
+    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
+    let source = kit.claim().await;
+    kit.client.complete(Completion::of(&source)).await.unwrap();
+    let some = claim_all(&kit.client, 5).await;
+    kit.client.fail(Failing::of(&some[0])).await.unwrap();
+    until_quiet(&kit.store).await;
+    let view = kit.client.wait_flow(flow, None, 1_000).await.unwrap();
+    assert_eq!((view.flow.public_state(), view.flow.summary.failures), (PublicFlowState::Failed, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_202_a_purged_flow_leaves_nothing_behind() {
+    let kit = open().await;
+    let flow = fan(1_200).link(Edge::new("source", "join").on(On::Any).group("tail"));
+    let flow = kit.client.submit_flow(flow.idempotency_key(&b"once"[..])).await.unwrap().value.id;
+    until_quiet(&kit.store).await;
+    assert_eq!(kit.client.purge_flow(flow, "", None).await.unwrap_err().code(), "flow_not_terminal", "FL-203");
+    work_off(&kit.client).await;
+    assert_eq!(state(&kit.client, flow).await, "completed");
+    kit.client.purge_flow(flow, "done with it", None).await.unwrap();
+    assert_eq!(kit.client.flow(flow).await.unwrap_err().code(), "flow_not_found");
+    until_quiet(&kit.store).await;
+    for _ in 0..200 {
+        pass(1_000).await;
+    }
+    let left: Vec<Key> = kept(&kit.store)
+        .into_iter()
+        .filter(|key| !matches!(key.kind(), Kind::Dedup | Kind::Audit | Kind::Register))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sc_159_a_pending_edge_whose_upstream_has_ended_is_found_by_the_audit() {
+    let kit = open().await;
+    let flow = FlowSubmission::new("audited").member("a", work()).member("b", work()).edge("a", "b");
+    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
+    let a = kit.claim().await;
+    kit.client.complete(Completion::of(&a)).await.unwrap();
+    // As if the edge had not been resolved: all but the upstream's own end is taken back.
+    kit.engine.shutdown().await;
+    plant_pending(&kit.store, flow).await;
+    let engine = Engine::open(kit.store.clone(), Config::default()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    assert_eq!(client.member(flow, "b").await.unwrap().public_state, PublicState::WaitingChildren);
+    for _ in 0..1_300 {
+        pass(500).await;
+        if client.member(flow, "b").await.unwrap().public_state == PublicState::Waiting {
+            return;
+        }
+    }
+    panic!("the audit finds it within eleven minutes");
+}
+
+/// Writes the edge and the downstream of a flow of two as they were before the upstream ended.
+async fn plant_pending(store: &MemoryStore, flow: FlowId) {
+    use weft_core::change::{Batch, Body, Change, Head, Write};
+    use weft_core::record::execution::{Hold, Holds, Next, State};
+    use weft_core::record::member::GroupState;
+    use weft_store::Store;
+    let (a, b) = (weft_core::flow::member_id(flow, "a"), weft_core::flow::member_id(flow, "b"));
+    let dump = store.dump(P0);
+    let read = |key: Key| {
+        let stored = &dump.records[&key];
+        let parts: Vec<_> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
+        (Record::decode(key, &parts, weft_core::schema::PartMask::ALL).unwrap(), stored.revision)
+    };
+    let mut writes = Vec::new();
+    let mut reads = Vec::new();
+    let mut plant = |old: Record, new: Record, revision| {
+        let body = Body { facets: new.facets(), parts: new.encode(new.key().kind().table().light) };
+        let (old_due, new_due) = (old.due(), new.due());
+        let gone = old_due.iter().filter(|due| !new_due.contains(due)).copied().collect();
+        let added = new_due.iter().filter(|due| !old_due.contains(due)).copied().collect();
+        reads.push((new.key(), Some(revision)));
+        let what = Change::Update { old: old.facets(), body };
+        writes.push(Write { key: new.key(), what, due_add: added, due_remove: gone });
+    };
+    let (Record::Edge(edge), revision) = read(Key::Edge(a, 0)) else { panic!("an edge") };
+    let mut pending = edge.clone();
+    pending.body.resolved = None;
+    plant(Record::Edge(edge), Record::Edge(pending), revision);
+    let (Record::Execution(ready), revision) = read(Key::Execution(b)) else { panic!("a member") };
+    let mut waits = ready.clone();
+    let mut holds = Holds::default();
+    holds.insert(Hold::Dependencies { unresolved: 1, sealed: true });
+    let since = waits.hot.created_at;
+    waits.hot.state = State::Blocked { holds, not_before: None, since, next: Next::First };
+    let group = &mut waits.member_mut().groups[0];
+    (group.met, group.state, group.decided_at) = (0, GroupState::Pending, None);
+    plant(Record::Execution(ready), Record::Execution(waits), revision);
+    let (Record::Flow(counted), revision) = read(Key::Flow(flow)) else { panic!("a flow") };
+    let mut planted = counted.clone();
+    planted.summary.by_state[PublicState::Waiting as usize] -= 1;
+    planted.summary.by_state[PublicState::WaitingChildren as usize] += 1;
+    planted.summary.edges_pending = 1;
+    plant(Record::Flow(counted), Record::Flow(planted), revision);
+    let head: Head = store.read(P0, Vec::new()).await.unwrap().head;
+    let batch = Batch {
+        id: weft_core::CommitId(uuid::Uuid::from_u128(77)),
+        expect: head,
+        fast: true,
+        strict: false,
+        now: head.now,
+        raise: None,
+        reads,
+        writes,
+        due_drops: Vec::new(),
+        feed: Default::default(),
+        lanes: Vec::new(),
+    };
+    let outcome = store.commit(P0, batch).await;
+    assert!(matches!(outcome, weft_store::Outcome::Applied { .. }), "{outcome:?}");
+}
