@@ -98,6 +98,8 @@ struct Slot {
     old_due: Vec<Due>,
     old_facets: Option<Vec<Value>>,
     record: Option<Record>,
+    /// What it adds to the weight of the batch.
+    weight: usize,
     /// Its write, if it was encoded ahead; a further change takes it back.
     encoded: Option<Option<Write>>,
 }
@@ -286,7 +288,7 @@ enum Pending {
 impl Pending {
     fn weight(&self) -> usize {
         match self {
-            Pending::Put(record) => record.weight(),
+            Pending::Put(record) => record.written_weight(),
             Pending::Delete | Pending::DeleteBlind => 0,
         }
     }
@@ -321,15 +323,16 @@ impl Effects {
                     Lookup::Present { record, revision } => (Some(revision), record.due(), Some(record.facets())),
                     Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new(), None),
                 };
-                Slot { seen, blind: false, old_due, old_facets, record: None, encoded: None }
+                Slot { seen, blind: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
             slot.encoded = None;
             overlay.unencoded.push(key);
+            // Written once, however often the batch changes it.
+            let weight = pending.weight();
+            overlay.weight += weight;
+            overlay.weight -= std::mem::replace(&mut slot.weight, weight);
             match pending {
-                Pending::Put(record) => {
-                    overlay.weight += record.weight();
-                    slot.record = Some(record);
-                }
+                Pending::Put(record) => slot.record = Some(record),
                 Pending::Delete => slot.record = None,
                 Pending::DeleteBlind => {
                     slot.blind = slot.seen.is_none() && slot.record.is_none();

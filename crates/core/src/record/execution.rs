@@ -655,13 +655,24 @@ impl Execution {
     }
 
     pub fn weight(&self) -> usize {
-        let bytes = |part: Option<usize>| part.unwrap_or(0);
-        640 + bytes(self.input.loaded().and_then(|input| input.as_ref().map(Bytes::len)))
-            + bytes(self.checkpoint.loaded().and_then(|part| part.as_ref().map(|part| part.bytes.len())))
-            + self.tags.len() * 96
-            + self.member.as_ref().map_or(0, |member| 160 + member.groups.len() * 96)
-            + self.inlets.loaded().map_or(0, |inlets| inlets.len() * 40)
-            + bytes(self.actions.loaded().map(|actions| actions.kept.len() * 128))
+        self.weight_of(self.loaded())
+    }
+
+    /// About how many bytes a commit carries that writes it as it is now.
+    pub fn written_weight(&self) -> usize {
+        self.weight_of(self.dirty())
+    }
+
+    fn weight_of(&self, parts: PartMask) -> usize {
+        let part = |part: u8, bytes: Option<usize>| if parts.has(part) { bytes.unwrap_or(0) } else { 0 };
+        let input = self.input.loaded().and_then(|input| input.as_ref().map(Bytes::len));
+        let checkpoint = self.checkpoint.loaded().and_then(|saved| saved.as_ref().map(|saved| saved.bytes.len()));
+        640 + part(schema::INPUT, input)
+            + part(schema::CHECKPOINT, checkpoint)
+            + part(schema::TAGS, Some(self.tags.len() * 96))
+            + part(schema::MEMBER, self.member.as_ref().map(|member| 160 + member.groups.len() * 96))
+            + part(schema::INLETS, self.inlets.loaded().map(|inlets| inlets.len() * 40))
+            + part(schema::ACTIONS, self.actions.loaded().map(|actions| actions.kept.len() * 128))
     }
 
     pub fn absorb(&mut self, other: &Execution) {

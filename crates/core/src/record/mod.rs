@@ -296,6 +296,14 @@ impl Record {
         each!(self, inner => inner.weight())
     }
 
+    /// About how many bytes a commit carries that writes it as it is now.
+    pub fn written_weight(&self) -> usize {
+        match self {
+            Record::Execution(execution) => execution.written_weight(),
+            other => other.weight(),
+        }
+    }
+
     /// Adds parts that were loaded later to a record that is in memory.
     pub fn absorb(&mut self, other: &Record) {
         match (self, other) {

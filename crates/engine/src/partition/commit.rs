@@ -154,6 +154,7 @@ impl Partition {
         let (mut batch, records) = open.overlay.seal(id, self.head, false, self.now);
         batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
         tally.look_at(&batch.writes, &records);
+        let left = left_over(&records, batch.now);
         self.cache.begin_batch();
         let mut due: BTreeMap<Timer, Time> = BTreeMap::new();
         for added in batch.writes.iter().flat_map(|write| &write.due_add) {
@@ -181,6 +182,10 @@ impl Partition {
         });
         self.batch += 1;
         self.effects.push(Effect::Commit(batch));
+        // Behind the commit that left it, like any command: if that does not happen, there is nothing to do.
+        for (key, timer, due) in left {
+            self.go_on(key, timer, due);
+        }
         true
     }
 
@@ -335,9 +340,6 @@ impl Partition {
                 self.node.hub.hint(timer, self.id, at);
             }
         }
-        for (key, timer, due) in left_over(&flying.records, flying.now) {
-            self.go_on(key, timer, due);
-        }
         for News { id, ended, notice } in flying.news {
             self.node.hub.changed(id, ended);
             if let Some((namespace, instance, notice)) = notice {
@@ -417,7 +419,7 @@ fn goes_on_at_once(timer: Timer) -> bool {
     )
 }
 
-fn left_over(records: &BTreeMap<Key, Option<Record>>, now: Time) -> Vec<(Key, Timer, Time)> {
+fn left_over(records: &[(Key, Option<Record>)], now: Time) -> Vec<(Key, Timer, Time)> {
     let mut left = Vec::new();
     for (key, record) in records {
         let due = match record {
