@@ -78,6 +78,10 @@ fn goals_of(report: &Report) -> Vec<Goal> {
             add("step to step p50 / floor commit", report.ratio_to_floor, 1.5, false);
         }
         "quorum-cancel" => add("1,000 losers, p99 / floor commit", report.ratio_to_floor, 10.0, false),
+        "large-flow" => {
+            add("longest pause of other work, ms", report.large.map(|large| large.pause_max_ms), 250.0, false);
+            add("totals of the flow p99, ms", report.large.map(|large| large.totals_p99_ms), 5.0, false);
+        }
         "idle" => {
             add("idle store calls per second", report.idle.map(|idle| idle.store_calls_per_s), 2.0, false);
             add("idle CPU, percent", report.idle.and_then(|idle| idle.cpu_percent), 0.5, false);

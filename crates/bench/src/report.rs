@@ -46,6 +46,8 @@ pub struct Report {
     pub fan: Option<Fan>,
     #[serde(flatten)]
     pub cancels: Option<Cancels>,
+    #[serde(flatten)]
+    pub large: Option<Large>,
     /// `ok`; a run whose checks fail ends with an error and has no report.
     pub checks: &'static str,
 }
@@ -119,9 +121,23 @@ pub struct Cancels {
     pub thousand_p50_ms: f64,
 }
 
+/// What `large-flow` adds. The quantiles of the report are those of the calls about other work.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Large {
+    /// Until all members were added and the flow was sealed.
+    pub made_ms: f64,
+    /// From the request to cancel it until nothing of it lived.
+    pub cancelled_ms: f64,
+    /// The longest call about other work.
+    pub pause_max_ms: f64,
+    /// How soon the flow told its totals.
+    pub totals_p50_ms: f64,
+    pub totals_p99_ms: f64,
+}
+
 impl Report {
     /// The names of all fields, in their order.
-    pub const FIELDS: [&'static str; 48] = [
+    pub const FIELDS: [&'static str; 53] = [
         "scenario",
         "store",
         "durability",
@@ -169,6 +185,11 @@ impl Report {
         "ten_p50_ms",
         "hundred_p50_ms",
         "thousand_p50_ms",
+        "made_ms",
+        "cancelled_ms",
+        "pause_max_ms",
+        "totals_p50_ms",
+        "totals_p99_ms",
         "checks",
     ];
 
@@ -205,6 +226,7 @@ impl Report {
             chains: None,
             fan: None,
             cancels: None,
+            large: None,
             checks: "ok",
         }
     }

@@ -5,6 +5,7 @@ mod fan_out;
 mod floor;
 mod flow_chain;
 mod idle;
+mod large_flow;
 mod latency;
 mod lifecycle;
 mod quorum_cancel;
@@ -30,10 +31,11 @@ pub enum Scenario {
     FlowChain,
     FanOut,
     QuorumCancel,
+    LargeFlow,
 }
 
 impl Scenario {
-    pub const ALL: [Scenario; 8] = [
+    pub const ALL: [Scenario; 9] = [
         Scenario::Floor,
         Scenario::Lifecycle,
         Scenario::Latency,
@@ -42,6 +44,7 @@ impl Scenario {
         Scenario::FlowChain,
         Scenario::FanOut,
         Scenario::QuorumCancel,
+        Scenario::LargeFlow,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -54,6 +57,7 @@ impl Scenario {
             Scenario::FlowChain => "flow-chain",
             Scenario::FanOut => "fan-out",
             Scenario::QuorumCancel => "quorum-cancel",
+            Scenario::LargeFlow => "large-flow",
         }
     }
 
@@ -65,7 +69,7 @@ impl Scenario {
             Scenario::Backlog => &["--n", "--workers", "--payload", "--nodes"],
             Scenario::Latency => &["--n", "--payload"],
             Scenario::Idle => &["--seconds", "--nodes"],
-            Scenario::FlowChain | Scenario::FanOut => &["--n", "--workers", "--payload"],
+            Scenario::FlowChain | Scenario::FanOut | Scenario::LargeFlow => &["--n", "--workers", "--payload"],
             Scenario::QuorumCancel => &["--n", "--payload"],
         }
     }
@@ -73,7 +77,7 @@ impl Scenario {
     /// The smallest `n` that says anything.
     pub(crate) const fn n_min(self) -> u64 {
         match self {
-            Scenario::Latency => 10,
+            Scenario::Latency | Scenario::LargeFlow => 10,
             Scenario::Backlog => 20_000,
             Scenario::Floor | Scenario::Lifecycle | Scenario::Idle => 1,
             Scenario::FlowChain | Scenario::FanOut | Scenario::QuorumCancel => 1,
@@ -94,5 +98,6 @@ pub async fn run(scenario: Scenario, target: &impl Target, options: &Options, wa
         Scenario::FlowChain => flow_chain::run(target, options, watch).await,
         Scenario::FanOut => fan_out::run(target, options, watch).await,
         Scenario::QuorumCancel => quorum_cancel::run(target, options, watch).await,
+        Scenario::LargeFlow => large_flow::run(target, options, watch).await,
     }
 }

@@ -36,7 +36,7 @@ pub struct Args {
     nodes: Option<usize>,
 
     /// Executions, or rounds of `latency` [default: 20000; latency 300, backlog 1000000,
-    /// flow-chain 200 flows, fan-out 9998, quorum-cancel 20 rounds]
+    /// flow-chain 200 flows, fan-out 9998, quorum-cancel 20 rounds, large-flow 100000]
     #[arg(long, value_name = "N")]
     n: Option<u64>,
 
@@ -83,6 +83,8 @@ enum Choice {
     FanOut,
     /// One of many siblings succeeds and the others are cancelled
     QuorumCancel,
+    /// A flow of a hundred thousand members beside other work
+    LargeFlow,
     /// One after the other
     All,
 }
@@ -98,6 +100,7 @@ impl Choice {
             Choice::FlowChain => &[Scenario::FlowChain],
             Choice::FanOut => &[Scenario::FanOut],
             Choice::QuorumCancel => &[Scenario::QuorumCancel],
+            Choice::LargeFlow => &[Scenario::LargeFlow],
             Choice::All => &Scenario::ALL,
         }
     }

@@ -19,11 +19,8 @@ impl Command {
                     | Timer::FlowPurge
             ),
             Command::SubmitFlow(submit) => submit.plan.members() > 100,
-            Command::SubmitAll(_)
-            | Command::AdvanceBulk(_)
-            | Command::GrowFlow(_)
-            | Command::SealFlow(_)
-            | Command::CancelFlow(_) => true,
+            Command::GrowFlow(grow) => grow.members.len() + grow.edges.len() > 100,
+            Command::SubmitAll(_) | Command::AdvanceBulk(_) | Command::SealFlow(_) | Command::CancelFlow(_) => true,
             _ => false,
         }
     }

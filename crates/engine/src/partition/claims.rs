@@ -312,6 +312,14 @@ impl Partition {
         }
     }
 
+    /// Gives work to claims for which the last batch had no room, up to half of this one.
+    pub(super) fn serve_waited(&mut self) {
+        while self.open.overlay.records() < self.node.description.batch_records / 2 {
+            let Some(place) = self.claims.fresh.pop_first() else { return };
+            self.serve(place);
+        }
+    }
+
     /// Gives work to the claims for which something has changed.
     pub(super) fn serve_claims(&mut self) {
         for lane in self.ready.take_dirty() {
@@ -319,8 +327,9 @@ impl Partition {
         }
         while !self.is_full() {
             let Some(place) = self.claims.fresh.pop_first() else { break };
-            self.serve(place);
-            if self.flying.is_some() {
+            // Behind a commit that is on its way only one that gets something: its answer must not wait for more. Those that
+            // get nothing cost little, and they may be fresh again and again: others must not wait behind them.
+            if self.serve(place) && self.flying.is_some() {
                 break;
             }
         }
@@ -334,14 +343,15 @@ impl Partition {
         }
     }
 
-    fn serve(&mut self, place: Place) {
-        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return };
+    /// Gives the claim what there is for it; true if it got anything.
+    fn serve(&mut self, place: Place) -> bool {
+        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return false };
         if waiter.job.seat.is_closed() {
             self.claims.remove(place);
-            return;
+            return false;
         }
         if !waiter.job.seat.take() {
-            return;
+            return false;
         }
         waiter.loading = false;
         let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
@@ -357,7 +367,7 @@ impl Partition {
             if let Some(waiter) = self.claims.remove(place) {
                 self.open.served.push(Served { waiter, reply });
             }
-            return;
+            return !nothing;
         }
         waiter.loading = matches!(end, End::Asked);
         if !waiter.job.seat.release()
@@ -365,6 +375,7 @@ impl Partition {
         {
             Served { waiter, reply: ClaimReply::default() }.answer();
         }
+        false
     }
 
     /// Leases up to `max` executions in the open batch, best first. What was found goes out at once, nobody waits to fill

@@ -136,6 +136,7 @@ impl Partition {
             return false;
         }
         let open = std::mem::take(&mut self.open);
+        self.claims_waited = self.claims.has_fresh();
         self.lists.clear();
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.

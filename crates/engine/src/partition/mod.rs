@@ -180,6 +180,9 @@ pub struct Partition {
     claims: Claims,
     effects: Vec<Effect>,
     effort: Effort,
+    /// The last batch was full before all claims had their turn: they come first in this one, or a long row of commands
+    /// that fill a batch each would keep them waiting.
+    claims_waited: bool,
     stopping: bool,
 }
 
@@ -222,6 +225,7 @@ impl Partition {
             claims: Claims::default(),
             effects: Vec::new(),
             effort: Effort::default(),
+            claims_waited: false,
             stopping: false,
             node,
         }
@@ -254,6 +258,9 @@ impl Partition {
     pub fn step(&mut self) -> Vec<Effect> {
         // A batch that gathered behind the last commit is complete and encoded, and goes without delay.
         if !self.seal() {
+            if std::mem::take(&mut self.claims_waited) {
+                self.serve_waited();
+            }
             self.run_queue();
             self.serve_claims();
             if !self.seal() {
