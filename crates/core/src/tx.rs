@@ -598,6 +598,11 @@ impl<'a> Tx<'a> {
         self.kept.len() + self.writes.len()
     }
 
+    /// Records that the batch changes so far, with those of the command.
+    pub(crate) fn records_of_batch(&self) -> usize {
+        self.overlay.records() + self.records()
+    }
+
     /// Records that the command changes so far, and about how many bytes they are.
     pub fn size(&self) -> (usize, usize) {
         let weight: usize = self.writes.values().map(Pending::weight).sum();

@@ -25,10 +25,15 @@ pub(crate) struct Follow {
     pub upstream: Option<ExecutionId>,
 }
 
-/// Records that an ordinary command may write: it joins a batch that is nearly full.
+/// Records of a commit up to which ordinary commands do all that ends entail. Beyond it they leave it to continuations:
+/// a row of commands with a thousand edges each must not keep others waiting.
 const RECORDS: usize = 1_500;
 /// The same for a command that the engine gives a batch to itself.
 const RECORDS_BULKY: usize = 2_800;
+/// Records that an edge or a sibling takes, with what it changes at the other end.
+const RECORDS_EACH: usize = 3;
+/// Edges and siblings that a command deals with however full the commit is.
+const FEW: usize = 16;
 /// How often a command may run again for records that only a cascade needs.
 const ROUNDS_MAX: u32 = 12;
 
@@ -52,10 +57,16 @@ impl Follow {
         self.depth == 0 || tx.rounds() < ROUNDS_MAX
     }
 
-    /// Edges that may still be resolved in this commit.
+    /// Edges that the command may still resolve in this commit.
     pub fn room(&self, tx: &Tx<'_>) -> usize {
-        let records = self.records.saturating_sub(tx.records());
-        self.edges.min(records / 3)
+        let records = self.records.saturating_sub(tx.records_of_batch());
+        let few = FEW.saturating_sub(FANOUT_PER_COMMIT - self.edges);
+        self.edges.min((records / RECORDS_EACH).max(few))
+    }
+
+    /// Whether another sibling may be cancelled after so many; their own edges come behind.
+    pub fn has_room_for_sibling(&self, tx: &Tx<'_>, cancelled: usize) -> bool {
+        cancelled < FEW || tx.records_of_batch() + cancelled * RECORDS_EACH < self.records
     }
 
     pub fn resolved(&mut self) {

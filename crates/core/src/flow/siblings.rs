@@ -82,8 +82,8 @@ fn walk(
     }
     let mut missing = false;
     let mut stopped = rest.clone().nth(page.len()).map(|(at, _)| at as u32);
-    for (at, inlet) in &page {
-        if follow.room(tx) == 0 && !missing {
+    for (done, (at, inlet)) in page.iter().enumerate() {
+        if !follow.has_room_for_sibling(tx, done) && !missing {
             stopped = Some(*at as u32);
             break;
         }

@@ -327,9 +327,8 @@ impl Partition {
         }
         while !self.is_full() {
             let Some(place) = self.claims.fresh.pop_first() else { break };
-            // Behind a commit that is on its way only one that gets something: its answer must not wait for more. Those that
-            // get nothing cost little, and they may be fresh again and again: others must not wait behind them.
-            if self.serve(place) && self.flying.is_some() {
+            self.serve(place);
+            if self.flying.is_some() {
                 break;
             }
         }
@@ -343,15 +342,14 @@ impl Partition {
         }
     }
 
-    /// Gives the claim what there is for it; true if it got anything.
-    fn serve(&mut self, place: Place) -> bool {
-        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return false };
+    fn serve(&mut self, place: Place) {
+        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return };
         if waiter.job.seat.is_closed() {
             self.claims.remove(place);
-            return false;
+            return;
         }
         if !waiter.job.seat.take() {
-            return false;
+            return;
         }
         waiter.loading = false;
         let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
@@ -367,7 +365,7 @@ impl Partition {
             if let Some(waiter) = self.claims.remove(place) {
                 self.open.served.push(Served { waiter, reply });
             }
-            return !nothing;
+            return;
         }
         waiter.loading = matches!(end, End::Asked);
         if !waiter.job.seat.release()
@@ -375,7 +373,6 @@ impl Partition {
         {
             Served { waiter, reply: ClaimReply::default() }.answer();
         }
-        false
     }
 
     /// Leases up to `max` executions in the open batch, best first. What was found goes out at once, nobody waits to fill

@@ -32,6 +32,8 @@ pub struct Open {
     pub served: Vec<Served>,
     /// A command waits that needs more room: take nothing more.
     pub closed: bool,
+    /// A piece of left-over work was done in it.
+    pub went_on: bool,
 }
 
 impl Open {
@@ -137,6 +139,7 @@ impl Partition {
         }
         let open = std::mem::take(&mut self.open);
         self.claims_waited = self.claims.has_fresh();
+        self.left_waited = !self.left.is_empty() && !open.went_on;
         self.lists.clear();
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
@@ -376,7 +379,7 @@ impl Partition {
         }
         for (item, _) in done.into_iter().chain(open.done).rev() {
             self.effort.reruns += 1;
-            self.queue.push_front(item);
+            self.put_back(item);
         }
     }
 

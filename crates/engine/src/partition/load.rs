@@ -98,7 +98,7 @@ impl Partition {
     pub(super) fn unstall(&mut self) {
         self.stalled_jobs.clear();
         for item in std::mem::take(&mut self.stalled).into_iter().rev() {
-            self.queue.push_front(item);
+            self.put_back(item);
         }
         self.claims.retry_all();
         self.resume_claims();

@@ -126,6 +126,8 @@ struct Item {
     reloaded: bool,
     /// How often it missed something.
     rounds: u32,
+    /// Work that a commit left, of which one piece or few share a batch.
+    left_over: bool,
 }
 
 struct Waiting {
@@ -163,6 +165,10 @@ pub struct Partition {
     cache: Cache,
     lists: base::Lists,
     queue: VecDeque<Item>,
+    /// Work that commits left. It has a queue of its own, or calls would wait behind all of it.
+    left: VecDeque<Item>,
+    /// The last batch had no room for any of it: it comes first in this one.
+    left_waited: bool,
     jobs: BTreeMap<u64, Waiting>,
     next_job: u64,
     /// Items that wait for records.
@@ -209,6 +215,8 @@ impl Partition {
             cache: Cache::new(cache_bytes),
             lists: BTreeMap::new(),
             queue: VecDeque::new(),
+            left: VecDeque::new(),
+            left_waited: false,
             jobs: BTreeMap::new(),
             next_job: 0,
             stalled: Vec::new(),
@@ -258,11 +266,15 @@ impl Partition {
     pub fn step(&mut self) -> Vec<Effect> {
         // A batch that gathered behind the last commit is complete and encoded, and goes without delay.
         if !self.seal() {
+            if std::mem::take(&mut self.left_waited) {
+                self.run_left();
+            }
             if std::mem::take(&mut self.claims_waited) {
                 self.serve_waited();
             }
             self.run_queue();
             self.serve_claims();
+            self.run_left();
             if !self.seal() {
                 self.open.overlay.encode_ahead();
             }
@@ -301,7 +313,7 @@ impl Partition {
     /// True if another `step` has work to do although nothing comes in.
     pub fn has_more(&self) -> bool {
         let queued = !self.queue.is_empty() && !self.open.closed;
-        (queued || self.claims.has_fresh()) && !self.is_full()
+        (queued || self.claims.has_fresh() || self.can_go_on()) && !self.is_full()
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -317,6 +329,7 @@ impl Partition {
     pub fn is_idle(&self) -> bool {
         self.flying.is_none()
             && self.queue.is_empty()
+            && self.left.is_empty()
             && self.stalled.is_empty()
             && self.open.is_empty()
             && !self.loss.is_pending()
@@ -369,10 +382,11 @@ impl Partition {
             turn,
             reloaded: false,
             rounds: 0,
+            left_over: false,
         }));
     }
 
-    /// Takes work further that a commit left. Nobody waits for it; it stands behind what is queued.
+    /// Takes work further that a commit left. Nobody waits for it.
     fn go_on(&mut self, key: Key, timer: Timer, due: Time) {
         let job = self.next_job;
         self.next_job += 1;
@@ -380,7 +394,31 @@ impl Partition {
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
         let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
         let turn = self.turn;
-        self.queue.push_back(Item { job, at: 0, call, turn, reloaded: false, rounds: 0 });
+        self.left.push_back(Item { job, at: 0, call, turn, reloaded: false, rounds: 0, left_over: true });
+    }
+
+    /// Whether there is left-over work and the batch has room for a piece of it.
+    fn can_go_on(&self) -> bool {
+        !self.left.is_empty() && !self.open.closed && self.open.overlay.records() <= BULKY_ROOM
+    }
+
+    /// Does a piece of the work that commits left.
+    fn run_left(&mut self) {
+        if self.can_go_on()
+            && let Some(item) = self.left.pop_front()
+        {
+            self.open.went_on = true;
+            self.run_item(item);
+        }
+    }
+
+    /// Puts an item back to where it came from, in front.
+    fn put_back(&mut self, item: Item) {
+        if item.left_over {
+            self.left.push_front(item);
+        } else {
+            self.queue.push_front(item);
+        }
     }
 
     fn run_queue(&mut self) {
