@@ -1,14 +1,49 @@
+//! Background duties: what they find, what they leave alone, and what becomes of entries that make no sense.
+
+mod bench;
+mod dependency;
+mod edge_cancel;
+mod flow_projector;
+mod flows;
+
 use crate::kit::*;
 use bytes::Bytes;
 use weft_core::change::{Batch, Body, Change, DueEntry, Write};
+use weft_core::record::flow::Summary;
 use weft_core::record::{Key, Record};
-use weft_core::schema::{Due, Kind, Timer};
-use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_core::schema::{Due, Kind, PartMask, Timer};
+use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::{Config, Engine, Submission};
 use weft_store::{MemoryStore, Outcome, Store};
 
 const P0: PartitionId = PartitionId(0);
+
+/// Each flow that is whole, with its totals and a recount of its members.
+fn recounts(dump: &weft_store::memory::Dump) -> Vec<(FlowId, Summary, Summary)> {
+    let records = dump.records.iter().filter_map(|(key, stored)| {
+        let parts: Vec<(u8, Bytes)> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
+        Record::decode(*key, &parts, PartMask::ALL).ok()
+    });
+    let records: Vec<Record> = records.collect();
+    let flows = records.iter().filter_map(|record| match record {
+        Record::Flow(flow) if flow.is_visible() => Some(flow),
+        _ => None,
+    });
+    let counted = flows.map(|flow| {
+        let mut counted = Summary::default();
+        for record in &records {
+            match record {
+                Record::Execution(member) if member.member().is_some_and(|it| it.flow == flow.id) => {
+                    weft_core::flow::recount(member, &mut counted);
+                }
+                _ => {}
+            }
+        }
+        (flow.id, flow.summary.clone(), counted)
+    });
+    counted.collect()
+}
 
 /// Waits until the due index is empty; each look lets virtual time go on.
 async fn until_handled(store: &MemoryStore) {
