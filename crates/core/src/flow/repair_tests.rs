@@ -25,6 +25,8 @@ fn owing(count: usize) -> (World, FlowId, ExecutionId) {
     flow.edges = (0..count).map(|at| edge(&format!("s{at}>j"))).collect();
     policy(&mut flow, "j", MAIN, GroupPolicy::AnyOf, CANCEL);
     let flow = world.submit_flow(flow).unwrap().id;
+    // A large one is sealed bit by bit.
+    world.scan();
     world.complete_member(flow, "s0");
     let join = member_id(flow, "j");
     (world, flow, join)

@@ -25,8 +25,9 @@ fn damage(world: &mut World, key: Key, part: u8) {
 
 /// The kinds and keys of what is parked.
 fn parked(world: &World) -> Vec<(u8, bytes::Bytes)> {
-    let letters = world.records.keys().filter_map(|key| match world.record(*key) {
-        Some(Record::DeadLetter(letter)) if matches!(key, Key::DeadLetter(..)) => Some(letter.body),
+    let letters = world.records.keys().filter(|key| matches!(key, Key::DeadLetter(..)));
+    let letters = letters.filter_map(|key| match world.record(*key) {
+        Some(Record::DeadLetter(letter)) => Some(letter.body),
         _ => None,
     });
     letters.map(|body| (body.kind, body.key)).collect()

@@ -203,7 +203,7 @@ pub async fn fl_263_a_member_that_runs_again_adds_the_same_children(kind: impl K
     });
     let again = again.await;
     assert_eq!((key_of(&again).as_str(), again.epoch), ("p", 2));
-    assert_eq!(node.client.grow_flow(children(&first)).await.unwrap_err().code(), "stale_lease", "FL-62");
+    assert_eq!(node.client.grow_flow(children(&first)).await.unwrap_err().code(), "lease_expired", "FL-62");
     node.client.grow_flow(children(&again)).await.unwrap();
     let filter = MemberFilter { limit: Some(1_000), ..MemberFilter::default() };
     assert_eq!(node.client.members(flow, filter).await.unwrap().members.len(), 101);

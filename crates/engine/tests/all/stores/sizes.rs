@@ -7,6 +7,7 @@ use crate::kit::plant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
 use weft_core::event::{self, Fact};
 use weft_core::flow::member_id;
 use weft_core::record::Key;
@@ -124,10 +125,10 @@ pub async fn fl_260_after_the_reply_to_a_cancel_no_claim_succeeds(kind: impl Kin
     let node = Node::start(&store).await;
     let flow = (0..many).fold(FlowSubmission::new("flat"), |flow, at| flow.member(format!("m{at:05}"), work()));
     let flow = node.submit(flow).await;
-    let over = Arc::new(AtomicBool::new(false));
+    let (over, under_way) = (Arc::new(AtomicBool::new(false)), Arc::new(Notify::new()));
     let mut workers = Vec::new();
     for _ in 0..16 {
-        let (client, over) = (node.client.clone(), over.clone());
+        let (client, over, under_way) = (node.client.clone(), over.clone(), under_way.clone());
         workers.push(tokio::spawn(async move {
             let mut done = 0;
             loop {
@@ -138,16 +139,20 @@ pub async fn fl_260_after_the_reply_to_a_cancel_no_claim_succeeds(kind: impl Kin
                     if was_over {
                         return done;
                     }
+                    tokio::task::yield_now().await;
                     continue;
                 };
                 match client.complete(Completion::of(held)).await {
                     Ok(_) => done += 1,
                     Err(refused) => assert_eq!(refused.code(), "cancelled"),
                 }
+                if done == 2 {
+                    under_way.notify_one();
+                }
             }
         }));
     }
-    until("some work", async || (node.summary(flow).await.of(PublicState::Completed) > 20).then_some(())).await;
+    under_way.notified().await;
     node.client.cancel_flow(FlowCancellation::new(flow, "stop")).await.unwrap();
     over.store(true, Ordering::SeqCst);
     let mut done = 0;
@@ -170,15 +175,15 @@ pub async fn fl_262_growing_races_with_the_last_completion(kind: impl Kind) {
         let a = node.claim(flow, "a").await;
         let grow = node.client.grow_flow(Growing::new(flow).member("b", work()));
         let complete = node.client.complete(Completion::of(&a));
-        let grown = if round % 2 == 0 {
-            let (grown, completed) = tokio::join!(grow, complete);
-            completed.unwrap();
-            grown
-        } else {
-            let (completed, grown) = tokio::join!(complete, grow);
-            completed.unwrap();
-            grown
+        // A completion goes before what else waits, so it is the one that comes a little later, or not at all.
+        let later = async {
+            for _ in 0..round % 8 * 2 {
+                tokio::task::yield_now().await;
+            }
+            complete.await
         };
+        let (grown, completed) = tokio::join!(grow, later);
+        completed.unwrap();
         let ended = node.state(flow).await;
         match grown {
             Ok(_) => {
