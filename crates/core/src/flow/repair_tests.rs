@@ -281,7 +281,8 @@ fn sc_116_one_damaged_downstream_is_parked_and_the_others_are_resolved() {
 #[test]
 fn sc_105_on_a_default_edge_only_success_is_met() {
     // SC-105, SC-117: met makes ready, unmet skips, and what is resolved stays so.
-    let ends: [(&str, fn(&mut World, FlowId), &str); 5] = [
+    type End = (&'static str, fn(&mut World, FlowId), &'static str);
+    let ends: [End; 5] = [
         ("u d u>d", |world, flow| world.complete_member(flow, "u"), "waiting"),
         ("u d u>d", |world, flow| world.fail_member(flow, "u"), "skipped"),
         ("u d u>d", |world, flow| drop(world.run(Command::Cancel(calls::cancel(member_id(flow, "u"))))), "skipped"),

@@ -9,7 +9,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::record::continuation::{Body, Rest, Work};
+use crate::record::continuation::{Body, Rest};
 use crate::record::execution::{Outcome, PublicState, State};
 use crate::record::flow::{Mode, Remaining};
 use crate::record::member::{GroupPolicy, GroupState, MAIN, Then};

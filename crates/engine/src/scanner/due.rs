@@ -113,6 +113,10 @@ impl Pass {
     ) -> Option<Vec<Item>> {
         let mut items = Vec::new();
         for timer in self.timers {
+            if items.len() >= self.batch {
+                report.more = true;
+                break;
+            }
             let spot = (self.scanner, *timer, partition);
             let mut after = cx.shared.cursors.take(spot);
             let mut looked = 0;

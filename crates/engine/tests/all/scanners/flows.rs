@@ -2,15 +2,19 @@
 
 use super::bench::Bench;
 use crate::kit::flows::*;
-use crate::kit::{kept, memory, open, open_faulty_on, pass};
+use crate::kit::probe::Asked;
+use crate::kit::{kept, memory, open, open_faulty_on, pass, plant};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_core::ExecutionId;
 use weft_core::event::{self, Fact};
+use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::execution::{Outcome, PublicState, State};
 use weft_core::record::flow::Cause;
+use weft_core::record::member::{GroupPolicy, Then};
 use weft_core::schema::Kind;
-use weft_engine::flow::{FlowCancellation, FlowSubmission};
+use weft_engine::flow::{FlowCancellation, FlowSubmission, Member};
 use weft_engine::telemetry::Reading;
 use weft_engine::{Completion, Config, Engine};
 use weft_store::MemoryStore;
@@ -20,6 +24,10 @@ use weft_store::faulty::Faults;
 async fn gauge(engine: &Engine, name: &str) -> f64 {
     pass(10_000).await;
     engine.metrics();
+    // It is counted in the background, and no call of this store takes time.
+    for _ in 0..10 {
+        pass(1).await;
+    }
     for _ in 0..100 {
         pass(1).await;
         let all = engine.metrics();
@@ -125,6 +133,34 @@ async fn sc_160_a_cancel_that_a_dead_node_left_is_finished_by_another() {
     };
     assert_eq!(cause, Cause::Requested { reason: "the order was withdrawn".into() });
     assert_eq!(gauge(&second, "weft_cancel_backlog").await, 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_41_what_commits_left_is_told_until_it_is_done() {
+    let bench = Bench::new().await;
+    let join = Member::new("j", work()).join(GroupPolicy::AnyOf, Then::LetRun);
+    let race = FlowSubmission::new("race").with(join).member("w", work().priority(9)).member("s", work());
+    let race = bench.submit(race.edge("w", "j").edge("s", "j")).await;
+    let winner = claim_all(&bench.client, 1).await.remove(0);
+    bench.client.complete(Completion::of(&winner)).await.unwrap();
+    plant::owe(&bench.store, member_id(race, "j"), bench.engine.now()).await;
+    let bench = bench.again().await;
+    assert_eq!(gauge(&bench.engine, "weft_sibling_cancel_backlog").await, 1.0);
+    bench.scan("edge_cancel_dispatcher").await;
+    assert_eq!(gauge(&bench.engine, "weft_sibling_cancel_backlog").await, 0.0);
+
+    bench.submit(fan(2_500)).await;
+    until_quiet(&bench.store).await;
+    let held = claim_all(&bench.client, 2).await;
+    let source = held.iter().find(|work| key_of(work) == "source").expect("it waits for nothing");
+    let commits = AtomicUsize::new(0);
+    bench.probe.refuse(move |asked| matches!(asked, Asked::Commit(_)) && commits.fetch_add(1, Ordering::SeqCst) > 0);
+    bench.client.complete(Completion::of(source)).await.unwrap();
+    assert_eq!(gauge(&bench.engine, "weft_continuations").await, 1.0);
+    bench.probe.obey();
+    bench.scan("dependency_reconciler").await;
+    until_quiet(&bench.store).await;
+    assert_eq!(gauge(&bench.engine, "weft_continuations").await, 0.0);
 }
 
 #[tokio::test(start_paused = true)]

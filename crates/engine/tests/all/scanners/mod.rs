@@ -177,3 +177,22 @@ async fn sr_12_nothing_waits_behind_items_of_another_filter() {
     assert_eq!(reply.executions.len(), 1);
     assert!(foreign.claim(worker().wait_ms(2_000)).await.unwrap().executions.is_empty(), "SR-36: left as they were");
 }
+
+#[tokio::test(start_paused = true)]
+async fn sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at() {
+    let filter = Filter { namespace: Some("mine".into()), tag: None };
+    let bench = bench::Bench::with(1, filter).await;
+    let foreign = bench.engine.client("foreign").unwrap();
+    for _ in 0..3 {
+        let items = (0..1_000).map(|_| Submission::new("mail").delay_ms(500)).collect();
+        assert!(foreign.submit_batch(items).await.iter().all(Result::is_ok));
+    }
+    let mine = bench.engine.client("mine").unwrap();
+    mine.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
+    pass(1_000).await;
+    let first = bench.scan("delayed_promoter").await;
+    assert_eq!((first.processed, first.filtered, first.more), (0, 2_000, true), "ten times its batch");
+    let second = bench.scan("delayed_promoter").await;
+    assert_eq!((second.processed, second.filtered, second.more), (1, 1_000, false));
+    assert_eq!(mine.claim(worker()).await.unwrap().executions.len(), 1);
+}
