@@ -282,8 +282,8 @@ fn rule(tx: &mut Tx<'_>, call: &Call, follow: &mut Follow) -> Result<Reply, Stop
         Command::ChangeFlow(cmd) => flow::change_flow::change_flow(tx, who, cmd),
         Command::PurgeFlow(cmd) => flow::purge_flow::purge_flow(tx, who, cmd),
         Command::VerifyFlow(cmd) => flow::verify::verify(tx, who, cmd, follow),
-        Command::AuditFlow(cmd) => flow::audit_flow::audit(tx, cmd),
-        Command::ReconcileGroup(cmd) => flow::siblings::reconcile(tx, cmd.id).map(Reply::Reconciled),
+        Command::AuditFlow(cmd) => flow::audit_flow::audit(tx, who, cmd),
+        Command::ReconcileGroup(cmd) => flow::siblings::reconcile(tx, cmd),
     }
 }
 

@@ -215,6 +215,12 @@ pub enum Fact {
         group: Text,
         policy: Text,
     },
+    /// A verifier found what no healthy engine leaves behind, and set it right.
+    ScannerRepaired {
+        scanner: Text,
+        flow: FlowId,
+        items: u32,
+    },
 }
 
 impl Fact {
@@ -257,6 +263,7 @@ impl Fact {
             Fact::FlowRepaired { .. } => "flow.repaired",
             Fact::GroupSatisfied { .. } => "group.satisfied",
             Fact::GroupImpossible { .. } => "group.impossible",
+            Fact::ScannerRepaired { .. } => "scanner.repaired",
         }
     }
 }

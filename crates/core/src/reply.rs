@@ -113,7 +113,10 @@ pub enum Reply {
     FlowPurging,
     Verified(Verified),
     /// How a group that owes cancels was found.
-    Reconciled(Reconciled),
+    Reconciled {
+        action: Reconciled,
+        flow: Option<FlowId>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,6 +11,7 @@ use crate::id::{CommitId, ExecutionId, FlowId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
+use crate::record::member::{SiblingResult, SiblingResults};
 use crate::record::register::Subject;
 use crate::record::{Attempt, Execution, Flow, Key, Record, node, worker};
 use crate::schema::{Due, IndexId, Kind, PartMask, Value, worker as worker_schema};
@@ -114,6 +115,7 @@ pub struct Overlay {
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
     listed: BTreeMap<List, Vec<ExecutionId>>,
+    siblings: SiblingResults,
     strict: bool,
     weight: usize,
 }
@@ -144,6 +146,11 @@ impl Overlay {
 
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    /// What became of the siblings that decided groups looked at.
+    pub fn siblings(&self) -> SiblingResults {
+        self.siblings
     }
 
     /// Every record that was read or is written.
@@ -277,6 +284,7 @@ pub struct Tx<'a> {
     missed_lists: BTreeSet<(List, Option<ExecutionId>)>,
     /// Members of flows that ended, in order; what follows from it is done when the rule is through.
     ended: Vec<ExecutionId>,
+    siblings: SiblingResults,
 }
 
 enum Pending {
@@ -301,6 +309,7 @@ pub struct Effects {
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
     listed: Vec<(List, ExecutionId)>,
+    siblings: SiblingResults,
     strict: bool,
 }
 
@@ -348,6 +357,9 @@ impl Effects {
         }
         overlay.due_drops.extend(self.due_drops);
         overlay.events.extend(self.events);
+        for (sum, count) in overlay.siblings.iter_mut().zip(self.siblings) {
+            *sum += count;
+        }
         overlay.strict |= self.strict;
     }
 }
@@ -372,6 +384,7 @@ impl<'a> Tx<'a> {
             missed: BTreeMap::new(),
             missed_lists: BTreeSet::new(),
             ended: Vec::new(),
+            siblings: SiblingResults::default(),
         }
     }
 
@@ -614,7 +627,7 @@ impl<'a> Tx<'a> {
     pub fn within<T>(&mut self, keep: bool, rule: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         self.keep_writes();
         let (drops, events, listed) = (self.due_drops.len(), self.events.len(), self.listed.len());
-        let ended = self.ended.len();
+        let (ended, siblings) = (self.ended.len(), self.siblings);
         let answer = rule(self).and_then(|answer| self.check_writes().map(|()| answer).map_err(Stop::from));
         if answer.is_err() || !keep {
             self.writes.clear();
@@ -622,6 +635,7 @@ impl<'a> Tx<'a> {
             self.events.truncate(events);
             self.listed.truncate(listed);
             self.ended.truncate(ended);
+            self.siblings = siblings;
         }
         // The totals of flows know of these already; what the command writes besides is on top.
         self.keep_writes();
@@ -655,6 +669,11 @@ impl<'a> Tx<'a> {
         self.events.push(event);
     }
 
+    /// Counts what became of a sibling. It decides nothing.
+    pub(crate) fn note_sibling(&mut self, result: SiblingResult) {
+        self.siblings[result as usize] += 1;
+    }
+
     /// The records below the batch that the command looked at.
     pub fn read_keys(&self) -> impl Iterator<Item = &Key> {
         self.reads.keys().chain(&self.damaged)
@@ -675,8 +694,12 @@ impl<'a> Tx<'a> {
             match pending {
                 Pending::Put(Record::Execution(execution)) => invariant::check(execution, self.now)
                     .map_err(|broken| Rejection::internal(format!("{}: {broken}", execution.id)))?,
-                Pending::Put(Record::Flow(flow)) => invariant::check_flow(flow)
-                    .map_err(|broken| Rejection::internal(format!("{}: {broken}", flow.id)))?,
+                Pending::Put(Record::Flow(flow)) => match invariant::check_flow(flow) {
+                    Err(broken) if !self.counts_as_before(flow) => {
+                        return Err(Rejection::internal(format!("{}: {broken}", flow.id)));
+                    }
+                    _ => {}
+                },
                 Pending::Put(Record::ApiKey(key)) => invariant::check_key(key)
                     .map_err(|broken| Rejection::internal(format!("key {}: {broken}", key.id)))?,
                 _ => {}
@@ -687,6 +710,15 @@ impl<'a> Tx<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the flow stands as it did below the command. Totals that were wrong before must not keep the verifier from
+    /// noting that they are.
+    fn counts_as_before(&self, flow: &Flow) -> bool {
+        match self.before(&flow.key()) {
+            Some(Record::Flow(before)) => before.summary == flow.summary && before.hot.state == flow.hot.state,
+            _ => false,
+        }
     }
 
     /// The changes of a command that succeeded. Refused if a record it leaves breaks an invariant.
@@ -700,6 +732,7 @@ impl<'a> Tx<'a> {
             due_drops: self.due_drops,
             events: self.events,
             listed: self.listed,
+            siblings: self.siblings,
             strict: self.strict,
         })
     }

@@ -362,11 +362,30 @@ async fn backlogs(shared: &Shared) -> Result<Backlogs, Error> {
         of(Timer::Bulk, None),
     ];
     let scan = Scan { target: Target::Due, ranges, limit: BACKLOG_MAX, descending: false, parts: None };
-    let found: Vec<u64> = shared.store.scan(None, scan).await?.iter().map(|page| page.entries.len() as u64).collect();
-    let [retention, grace, ending, siblings, continuations @ ..] = &found[..] else { return Ok(Backlogs::default()) };
-    let cancel = grace + ending;
-    let continuations = continuations.iter().sum();
-    Ok(Backlogs { retention: *retention, cancel, siblings: *siblings, continuations })
+    let pages = shared.store.scan(None, scan).await?;
+    let count = |page: &weft_store::Page| page.entries.len() as u64;
+    let [retention, grace, ending, siblings, continuations @ ..] = &pages[..] else { return Ok(Backlogs::default()) };
+    let cancel = owed_cancels(shared, &ending.entries, &grace.entries).await?;
+    let continuations = continuations.iter().map(count).sum();
+    Ok(Backlogs { retention: count(retention), cancel, siblings: count(siblings), continuations })
+}
+
+/// The members that the flows of these entries owe a cancel, and those executions beside them whose grace is over.
+async fn owed_cancels(shared: &Shared, ending: &[Entry], grace: &[Entry]) -> Result<u64, Error> {
+    let keys = |entries: &[Entry]| -> Vec<(PartitionId, Key)> {
+        entries.iter().filter_map(|entry| Some((entry.partition, entry.key()?))).collect()
+    };
+    let mut owed: u64 = 0;
+    let mut flows = BTreeSet::new();
+    for record in read_records(shared, keys(ending), Kind::Flow.table().light).await? {
+        if let Record::Flow(flow) = record {
+            owed = owed.saturating_add(u64::from(flow.summary.cancel_owed));
+            flows.insert(flow.id);
+        }
+    }
+    let counted = |execution: &Execution| execution.member().is_some_and(|member| flows.contains(&member.flow));
+    let others = read(shared, keys(grace)).await?;
+    Ok(owed.saturating_add(others.iter().filter(|execution| !counted(execution)).count() as u64))
 }
 
 async fn scan(
@@ -384,23 +403,28 @@ async fn scan(
 
 /// The executions behind these keys that are still there, a few hundred per call.
 async fn read(shared: &Shared, keys: Vec<(PartitionId, Key)>) -> Result<Vec<Execution>, Error> {
+    let executions = read_records(shared, keys, schema::LIGHT).await?.into_iter().filter_map(|record| match record {
+        Record::Execution(execution) => Some(*execution),
+        _ => None,
+    });
+    Ok(executions.collect())
+}
+
+async fn read_records(shared: &Shared, keys: Vec<(PartitionId, Key)>, parts: PartMask) -> Result<Vec<Record>, Error> {
     let mut by_partition: BTreeMap<PartitionId, Vec<(Key, PartMask)>> = BTreeMap::new();
     for (partition, key) in keys {
-        by_partition.entry(partition).or_default().push((key, schema::LIGHT));
+        by_partition.entry(partition).or_default().push((key, parts));
     }
-    let mut executions = Vec::new();
+    let mut records = Vec::new();
     for (partition, keys) in by_partition {
         for some in keys.chunks(READ) {
             let found = shared.store.read(partition, some.to_vec()).await?.found;
             for ((key, parts), found) in some.iter().zip(found) {
-                let record = found.and_then(|found| Record::decode(*key, &found.parts, *parts).ok());
-                if let Some(Record::Execution(execution)) = record {
-                    executions.push(*execution);
-                }
+                records.extend(found.and_then(|found| Record::decode(*key, &found.parts, *parts).ok()));
             }
         }
     }
-    Ok(executions)
+    Ok(records)
 }
 
 fn execution_of(entry: &Entry) -> Option<Execution> {

@@ -3,7 +3,7 @@
 
 use crate::runtime::Runtime;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use weft_core::Time;
 use weft_core::planted::{self, Defect};
 
@@ -13,11 +13,14 @@ pub struct Clock {
     skew_ms: AtomicI64,
     /// Half the time that the last reading took: it was made somewhere in it.
     unsure_ms: AtomicU64,
+    /// The last try to read the store's clock failed.
+    unread: AtomicBool,
 }
 
 impl Clock {
     pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime, offset_ms: AtomicI64::new(0), skew_ms: AtomicI64::new(0), unsure_ms: AtomicU64::new(0) }
+        let (offset_ms, skew_ms) = (AtomicI64::new(0), AtomicI64::new(0));
+        Self { runtime, offset_ms, skew_ms, unsure_ms: AtomicU64::new(0), unread: AtomicBool::new(false) }
     }
 
     /// Takes a reading of the store's clock that has just arrived. It was made before now, so the result is never ahead
@@ -29,6 +32,17 @@ impl Clock {
         let skew = store.as_i64() + unsure_ms as i64 - self.runtime.wall().as_i64();
         self.skew_ms.store(skew, Ordering::Relaxed);
         self.unsure_ms.store(unsure_ms, Ordering::Relaxed);
+        self.unread.store(false, Ordering::Relaxed);
+    }
+
+    /// The store's clock could not be read.
+    pub fn failed(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the last try to read the store's clock was a success.
+    pub fn is_known(&self) -> bool {
+        !self.unread.load(Ordering::Relaxed)
     }
 
     /// How far the store's clock was ahead of this machine's time of day.

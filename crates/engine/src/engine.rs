@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub membership: Arc<Membership>,
     pub seen: Arc<Seen>,
     pub roster: Roster,
+    /// Where passes of scanners go on.
+    pub cursors: scanner::Cursors,
     /// Those of the partition loops, in order.
     pulses: Vec<Arc<Pulse>>,
     pub scanner_pulse: Arc<Pulse>,
@@ -178,6 +180,7 @@ impl Engine {
             membership,
             seen,
             roster: Roster::default(),
+            cursors: scanner::Cursors::default(),
             pulses,
             scanner_pulse: Arc::default(),
             started_at: clock.now(),
@@ -324,6 +327,22 @@ impl Engine {
         self.shared.telemetry.scanners()
     }
 
+    /// One pass of a scanner over a partition, now, as its own passes are: same filter, same commands. Whoever looks after
+    /// the partition may be at it at the same time. `None` if there is no such scanner or partition.
+    pub async fn scan(&self, scanner: &str, partition: PartitionId) -> Option<scanner::Report> {
+        let shared = &self.shared;
+        shared.partitions.get(usize::from(partition.0))?;
+        let all = scanner::all(&shared.config.scanners);
+        let scanner = all.into_iter().find(|known| known.name() == scanner)?;
+        let began_us = shared.runtime.clock_us();
+        let report = scanner.scan(scanner::ScanContext { shared: shared.clone() }, partition).await;
+        let took_us = shared.runtime.clock_us().saturating_sub(began_us);
+        if let Some(meter) = shared.telemetry.scanner(scanner.name()) {
+            meter.passed(&report, took_us);
+        }
+        Some(report)
+    }
+
     /// Partitions whose timers this node looks after.
     pub fn partitions_claimed(&self) -> u16 {
         let all = (0..self.shared.description.partitions).map(PartitionId);
@@ -417,7 +436,7 @@ impl Shared {
     /// Reads the store's clock.
     pub async fn measure(&self) -> Result<(), weft_store::Error> {
         let asked_at = self.runtime.clock();
-        let now = self.store.now().await?;
+        let now = self.store.now().await.inspect_err(|_| self.clock.failed())?;
         self.clock.measured(now, self.runtime.clock().since(asked_at));
         Ok(())
     }

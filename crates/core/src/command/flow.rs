@@ -139,16 +139,20 @@ pub struct VerifyFlow {
 }
 
 /// The engine has compared members that wait with their upstreams, and names the upstreams that have ended although an
-/// edge of theirs is pending.
+/// edge of theirs is pending, each with the first such edge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AuditFlow {
     pub flow: FlowId,
     pub due: Time,
-    pub ended: Vec<ExecutionId>,
+    pub ended: Vec<(ExecutionId, u32)>,
 }
 
 /// Looks at a member with a group that has owed cancels for long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReconcileGroup {
     pub id: ExecutionId,
+    /// Of the entry that led to it.
+    pub due: Time,
+    /// When that entry was seen.
+    pub seen_at: Time,
 }

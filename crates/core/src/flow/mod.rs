@@ -78,4 +78,6 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
 #[cfg(test)]
 mod repair_tests;
 #[cfg(test)]
+mod resolve_tests;
+#[cfg(test)]
 mod tests;

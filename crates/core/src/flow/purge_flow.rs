@@ -5,7 +5,7 @@ use crate::command::{Principal, PurgeFlow};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::execution::purge;
+use crate::execution::{purge, trouble};
 use crate::limits::REASON_MAX;
 use crate::record::dedup::What;
 use crate::record::execution::State as MemberState;
@@ -13,7 +13,7 @@ use crate::record::flow::{Flow, Purging};
 use crate::record::tombstone::{self, Tombstone};
 use crate::record::{Execution, Key, Record};
 use crate::reply::{Expired, Reply};
-use crate::schema::PartMask;
+use crate::schema::{PartMask, Timer};
 use crate::text::{Text, check_text};
 use crate::tx::{List, Stop, Tx};
 
@@ -78,8 +78,10 @@ fn whole(tx: &mut Tx<'_>, flow: Flow) -> Result<Expired, Stop> {
             }
             Ok(None) => {}
             Err(Stop::Miss) => return Err(Stop::Miss),
-            // What does not decode goes too.
-            Err(Stop::Rejected(_)) => tx.delete(Key::Execution(*id)),
+            // Nobody knows which entries of indexes belong to it, so it stays as it is, in sight.
+            Err(Stop::Rejected(rejection)) => {
+                trouble::park_damaged(tx, Key::Execution(*id), Timer::FlowPurge, &rejection)?;
+            }
         }
     }
     if gone > 0 || ids.len() > PER_COMMIT {

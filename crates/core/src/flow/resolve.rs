@@ -109,8 +109,11 @@ fn one(tx: &mut Tx<'_>, number: u32, end: End, by: &Text, follow: &mut Follow) -
     // Its first edge is asked for with it: if it is skipped, the cascade goes on there without another load.
     let downstream = match tx.find_execution(edge.body.downstream, PartMask::NONE) {
         Ok(Some(downstream)) => downstream,
-        // Only a member of a flow that goes is not there.
-        Ok(None) => return Ok(()),
+        // A flow is over before its members go, and then nothing of it is pending.
+        Ok(None) => {
+            let gone = Rejection::internal(format!("{downstream_key:?} is gone"));
+            return trouble::park_damaged(tx, key, Timer::Resolve, &gone);
+        }
         Err(Stop::Miss) => {
             tx.prefetch(Key::Edge(edge.body.downstream, 0), PartMask::NONE);
             return Err(Stop::Miss);
@@ -225,10 +228,18 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation, follow: &mu
     };
     let key = continuation.key();
     let Some(upstream) = tx.find_execution(continuation.owner, PartMask::NONE)? else {
+        let gone = Rejection::internal(format!("{} is gone", continuation.owner));
+        trouble::park_damaged(tx, key, Timer::Resolve, &gone)?;
         tx.delete(key);
         return Ok(Expired::Fired);
     };
-    tx.prefetch(Key::Flow(upstream.member().map(|member| member.flow).expect("resolve: members only")), PartMask::NONE);
+    let Some(member) = upstream.member() else {
+        let strange = Rejection::internal(format!("{} is in no flow", upstream.id));
+        trouble::park_damaged(tx, key, Timer::Resolve, &strange)?;
+        tx.delete(key);
+        return Ok(Expired::Fired);
+    };
+    tx.prefetch(Key::Flow(member.flow), PartMask::NONE);
     let current = upstream.is_done() && upstream.hot.replays == replays;
     if current && replays > 0 && reopen::is_under_way(tx, &upstream)? {
         continuation.body.created_at = tx.now() + REOPEN_FIRST_MS;

@@ -2,6 +2,8 @@
 //! commit and the rest by the dispatcher. The reconciler behind it cancels nobody.
 
 use super::follow::Follow;
+use crate::change::DueEntry;
+use crate::command::ReconcileGroup;
 use crate::error::Rejection;
 use crate::execution::cancel;
 use crate::execution::finish::{self, End};
@@ -9,14 +11,16 @@ use crate::execution::trouble;
 use crate::id::ExecutionId;
 use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_PER_COMMIT};
 use crate::record::execution::{Cancel, Hold, HoldKey, Reason, State};
-use crate::record::member::{EndedBy, GroupState, Inlet, Mode, Owed, Then};
+use crate::record::member::{EndedBy, GroupState, Inlet, Mode, Owed, SiblingResult, Then};
 use crate::record::{Execution, Key, Record};
-use crate::reply::{Expired, Reconciled};
-use crate::schema::{PartMask, Timer, execution as schema};
+use crate::reply::{Expired, Reconciled, Reply};
+use crate::schema::{Due, PartMask, Timer, execution as schema};
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
 
 const WITH_INLETS: PartMask = PartMask::of(schema::INLETS);
+/// Siblings that the reconciler has loaded at a time.
+const RECONCILE_PAGE: usize = 1_000;
 
 /// Cancels the siblings of a group that has just been decided.
 pub(crate) fn decided(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, follow: &mut Follow) -> Result<(), Stop> {
@@ -100,15 +104,22 @@ fn walk(
 fn one(tx: &mut Tx<'_>, id: ExecutionId, order: &Order) -> Result<(), Stop> {
     let mut sibling = match tx.find_execution(id, PartMask::NONE) {
         Ok(Some(sibling)) if !sibling.is_done() => sibling,
-        Ok(_) => return Ok(()),
+        Ok(ended) => {
+            let result = if ended.is_some() { SiblingResult::AlreadyTerminal } else { SiblingResult::Missing };
+            tx.note_sibling(result);
+            return Ok(());
+        }
         Err(Stop::Miss) => return Err(Stop::Miss),
         Err(Stop::Rejected(rejection)) => {
+            tx.note_sibling(SiblingResult::Missing);
             return trouble::park_damaged(tx, Key::Execution(id), Timer::GroupCancel, &rejection);
         }
     };
     if is_needed(tx, &sibling)? {
+        tx.note_sibling(SiblingResult::Needed);
         return Ok(());
     }
+    tx.note_sibling(SiblingResult::Cancelled);
     let verdict = order.verdict;
     sibling.member_mut().cause =
         Some(EndedBy::Sibling { downstream: order.downstream, group: order.group.clone(), verdict });
@@ -219,22 +230,55 @@ fn settle(tx: &mut Tx<'_>, id: ExecutionId, group: u8) -> Result<(), Stop> {
 }
 
 /// The safety net: clears what is owed if nobody is left to cancel, and changes nothing otherwise.
-pub(crate) fn reconcile(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Reconciled, Stop> {
-    let execution = tx.execution(id, WITH_INLETS)?;
-    let Some((group, owed)) = oldest(&execution) else { return Ok(Reconciled::StaleRemoved) };
+pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileGroup) -> Result<Reply, Stop> {
+    let execution = tx.find_execution(cmd.id, WITH_INLETS)?;
+    let flow = execution.as_ref().and_then(|execution| Some(execution.member()?.flow));
+    let action = match execution {
+        Some(execution) => reconcile_group(tx, cmd, &execution)?,
+        None => remove_stale(tx, cmd),
+    };
+    Ok(Reply::Reconciled { action, flow })
+}
+
+/// Removes the entry alone.
+fn remove_stale(tx: &mut Tx<'_>, cmd: &ReconcileGroup) -> Reconciled {
+    tx.drop_due(DueEntry::new(Due { timer: Timer::GroupCancel, at: cmd.due }, Key::Execution(cmd.id)));
+    Reconciled::StaleRemoved
+}
+
+fn reconcile_group(tx: &mut Tx<'_>, cmd: &ReconcileGroup, execution: &Execution) -> Result<Reconciled, Stop> {
+    match execution.due().into_iter().find(|due| due.timer == Timer::GroupCancel) {
+        // It was written since the entry was seen, which may have gone with that; if it has not, it is met again.
+        None if execution.hot.updated_at >= cmd.seen_at => return Ok(Reconciled::LeftAlone),
+        None => return Ok(remove_stale(tx, cmd)),
+        Some(due) if due.at != cmd.due => return Ok(Reconciled::LeftAlone),
+        Some(_) => {}
+    }
+    let Some((group, owed)) = oldest(execution) else { return Ok(remove_stale(tx, cmd)) };
     let inlets = execution.inlets().clone();
     let rest = inlets.iter().skip(owed.cursor as usize).filter(|inlet| inlet.group == group);
-    let page: Vec<ExecutionId> =
-        rest.clone().take(SIBLINGS_PER_COMMIT).map(|inlet| ExecutionId::new(id.partition(), inlet.upstream)).collect();
-    if tx.prefetch_all(page.iter().map(|id| Key::Execution(*id))) {
+    let rest: Vec<ExecutionId> = rest.map(|it| ExecutionId::new(cmd.id.partition(), it.upstream)).collect();
+    // Page by page: where the dispatcher is at work the first one tells, and the others need not be loaded.
+    for page in rest.chunks(RECONCILE_PAGE) {
+        if any_to_cancel(tx, page)? {
+            return Ok(Reconciled::LeftAlone);
+        }
+    }
+    settle(tx, cmd.id, group)?;
+    Ok(Reconciled::DrainCompleted)
+}
+
+/// Whether one of them lives and nobody needs it. One that cannot be read is nobody to cancel.
+fn any_to_cancel(tx: &mut Tx<'_>, siblings: &[ExecutionId]) -> Result<bool, Stop> {
+    if tx.prefetch_all(siblings.iter().map(|id| Key::Execution(*id))) {
         return Err(Stop::Miss);
     }
     let mut missing = false;
-    for id in &page {
+    for id in siblings {
         match tx.find_execution(*id, PartMask::NONE) {
             Ok(Some(sibling)) if !sibling.is_done() => match is_needed(tx, &sibling) {
                 Ok(true) => {}
-                Ok(false) => return Ok(Reconciled::LeftAlone),
+                Ok(false) => return Ok(true),
                 Err(Stop::Miss) => missing = true,
                 Err(stop) => return Err(stop),
             },
@@ -242,13 +286,5 @@ pub(crate) fn reconcile(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Reconciled, 
             Err(Stop::Miss) => missing = true,
         }
     }
-    if missing {
-        return Err(Stop::Miss);
-    }
-    if rest.count() > page.len() {
-        // More than one look can tell: the dispatcher goes on with it.
-        return Ok(Reconciled::LeftAlone);
-    }
-    settle(tx, id, group)?;
-    Ok(Reconciled::DrainCompleted)
+    if missing { Err(Stop::Miss) } else { Ok(false) }
 }

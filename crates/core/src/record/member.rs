@@ -160,6 +160,32 @@ pub struct Owed {
     pub since: Time,
 }
 
+/// What became of a sibling that a decided group had no more use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SiblingResult {
+    Cancelled,
+    AlreadyTerminal,
+    Needed,
+    Missing,
+}
+
+impl SiblingResult {
+    pub const ALL: [SiblingResult; 4] =
+        [SiblingResult::Cancelled, SiblingResult::AlreadyTerminal, SiblingResult::Needed, SiblingResult::Missing];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            SiblingResult::Cancelled => "cancelled",
+            SiblingResult::AlreadyTerminal => "already_terminal",
+            SiblingResult::Needed => "needed",
+            SiblingResult::Missing => "missing",
+        }
+    }
+}
+
+/// How often each of them was found, in their order.
+pub type SiblingResults = [u32; SiblingResult::ALL.len()];
+
 /// The group that ended a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndedBy {

@@ -186,9 +186,10 @@ impl World {
 
     pub fn audit_flow(&mut self, flow: FlowId, due: Time) -> Result<Reply, Rejection> {
         let pending = self.edges_of(flow).into_iter().filter(|edge| edge.body.resolved.is_none());
-        let ended: BTreeSet<ExecutionId> =
-            pending.map(|edge| edge.upstream).filter(|id| self.execution(*id).is_done()).collect();
-        let command = Command::AuditFlow(AuditFlow { flow, due, ended: ended.into_iter().collect() });
+        let mut ended: Vec<(ExecutionId, u32)> =
+            pending.map(|edge| (edge.upstream, edge.number)).filter(|(id, _)| self.execution(*id).is_done()).collect();
+        ended.dedup_by_key(|(id, _)| *id);
+        let command = Command::AuditFlow(AuditFlow { flow, due, ended });
         self.call(&Call { principal: Principal::engine(), ..call(command) })
     }
 
@@ -219,6 +220,7 @@ impl World {
         if flow.hot.building.is_some() || matches!(flow.hot.purging, Some(Purging::Whole { .. })) {
             return;
         }
+        assert_eq!(flow.public_state().is_terminal(), flow.is_done(), "FL-171 {id}");
         let counted = self.recount(id);
         assert_eq!(counted.by_state, flow.summary.by_state, "FL-230 {id}");
         assert_eq!(counted.total_members, flow.summary.total_members, "FL-230 {id}");

@@ -205,7 +205,7 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         | Reply::FlowChanged { .. }
         | Reply::FlowPurging
         | Reply::Verified(_)
-        | Reply::Reconciled(_) => format!("{reply:?}"),
+        | Reply::Reconciled { .. } => format!("{reply:?}"),
         Reply::Submitted(done) => format!(
             "{} {}{}{}",
             script.name(done.id),

@@ -317,14 +317,22 @@ pub(crate) async fn member_entries(
 
 /// The member of an entry: its number, and the record if it decodes.
 pub(crate) fn member_of(entry: &Entry) -> Option<(u32, ExecutionId, Option<Execution>)> {
-    let Some(Value::Int(number)) = entry.place.columns.get(1) else { return None };
+    let number = number_of(entry)?;
     let Some(Key::Execution(id)) = entry.key() else { return None };
     let found = entry.found.as_ref()?;
     let execution = match decode(Key::Execution(id), found, schema::LIGHT) {
         Ok(Record::Execution(execution)) => Some(*execution),
         _ => None,
     };
-    Some((*number as u32, id, execution))
+    Some((number, id, execution))
+}
+
+/// The place of an entry in the order in which members were added.
+pub(crate) fn number_of(entry: &Entry) -> Option<u32> {
+    match entry.place.columns.get(1) {
+        Some(Value::Int(number)) => u32::try_from(*number).ok(),
+        _ => None,
+    }
 }
 
 pub async fn members(

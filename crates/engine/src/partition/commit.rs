@@ -155,6 +155,7 @@ impl Partition {
         self.node.counters.commands.add(commands);
         self.node.telemetry.commits.commands.add(commands);
         let mut tally = Tally::of(open.overlay.events(), self.now);
+        tally.flows.results = open.overlay.siblings();
         let (mut batch, records) = open.overlay.seal(id, self.head, false, self.now);
         batch.fast = batch.reads.iter().all(|(key, seen)| self.cache.is_current(key, *seen, self.foreign));
         tally.look_at(&batch.writes, &records);

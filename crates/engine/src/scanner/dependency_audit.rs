@@ -2,22 +2,21 @@
 
 use super::ScanContext;
 use crate::flow::reads::{member_entries, member_of, read_edge_keys};
-use std::collections::BTreeSet;
 use weft_core::command::{AuditFlow, Command};
 use weft_core::error::Rejection;
 use weft_core::limits::VERIFY_PAGE;
 use weft_core::record::Key;
 use weft_core::record::continuation::Work;
 use weft_core::schema::PartMask;
-use weft_core::{ExecutionId, Time};
+use weft_core::{ExecutionId, FlowId, Time};
 
 /// Walks over the members that have ended, and answers the command that mends what is found.
-pub(super) async fn look(cx: &ScanContext, key: Key, due: Time) -> Result<Command, Rejection> {
-    let Key::Flow(flow) = key else { return Err(Rejection::internal("E11 only flows have this timer")) };
-    let mut ended: BTreeSet<ExecutionId> = BTreeSet::new();
+pub(super) async fn look(cx: &ScanContext, flow: FlowId, due: Time) -> Result<Command, Rejection> {
+    let mut ended: Vec<(ExecutionId, u32)> = Vec::new();
     let mut after = None;
     loop {
         let (entries, more) = member_entries(&cx.shared, flow, after, VERIFY_PAGE).await?;
+        let before = after;
         for entry in &entries {
             let Some((number, id, execution)) = member_of(entry) else { continue };
             after = Some(number);
@@ -25,15 +24,19 @@ pub(super) async fn look(cx: &ScanContext, key: Key, due: Time) -> Result<Comman
             let outs = execution.filter(|execution| execution.is_done()).and_then(|it| Some(it.member()?.outs));
             let keys = (0..outs.unwrap_or(0)).map(|number| (Key::Edge(id, number), PartMask::ALL)).collect();
             let edges = read_edge_keys(&cx.shared, flow.partition(), keys).await?;
-            if edges.iter().any(|edge| edge.body.resolved.is_none()) && !is_covered(cx, id).await? {
-                ended.insert(id);
+            let pending = edges.iter().find(|edge| edge.body.resolved.is_none());
+            if let Some(edge) = pending
+                && !is_covered(cx, id).await?
+            {
+                ended.push((id, edge.number));
             }
         }
-        if !more || ended.len() >= VERIFY_PAGE {
+        if !more || after == before || ended.len() >= VERIFY_PAGE {
             break;
         }
     }
-    Ok(Command::AuditFlow(AuditFlow { flow, due, ended: ended.into_iter().take(VERIFY_PAGE).collect() }))
+    ended.truncate(VERIFY_PAGE);
+    Ok(Command::AuditFlow(AuditFlow { flow, due, ended }))
 }
 
 /// A continuation will get to it.

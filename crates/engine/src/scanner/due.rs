@@ -1,9 +1,11 @@
 //! One pass of a scanner over the due entries of one partition.
 
 use super::edge_cancel_reconciler::EdgeCancelReconciler;
-use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector};
+use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector, selection};
 use crate::client::Urgency;
 use crate::config::Filter;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use weft_core::apply::Applied;
 use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
@@ -11,10 +13,10 @@ use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileG
 use weft_core::error::Rejection;
 use weft_core::record::{Key, Record};
 use weft_core::reply::{Expired, Reconciled, Reply, Verified};
-use weft_core::schema::{PartMask, Timer, Value};
+use weft_core::schema::{Kind, Timer, Value};
 use weft_core::text::Text;
 use weft_core::{PartitionId, Time};
-use weft_store::{Entry, Range, Scan, Target};
+use weft_store::{Entry, Place, Range, Scan, Target};
 
 /// Entries a pass may look at, as a multiple of those it may handle.
 const LOOK_FACTOR: usize = 10;
@@ -30,9 +32,27 @@ pub struct Pass {
 }
 
 /// A due entry and what its key says.
-struct Item {
-    entry: DueEntry,
-    key: Option<Key>,
+pub(super) struct Item {
+    pub entry: DueEntry,
+    pub key: Option<Key>,
+    place: Place,
+}
+
+/// Where passes go on that had to leave entries behind: those of another filter, and those that are somebody else's to
+/// handle. A pass that gets to the end begins from the start the next time.
+#[derive(Default)]
+pub struct Cursors(Mutex<BTreeMap<Spot, Place>>);
+
+type Spot = (&'static str, Timer, PartitionId);
+
+impl Cursors {
+    fn take(&self, spot: Spot) -> Option<Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&spot)
+    }
+
+    fn put(&self, spot: Spot, place: Place) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(spot, place);
+    }
 }
 
 impl Pass {
@@ -49,8 +69,13 @@ impl Pass {
 
     /// Handles what is due now, in due order, as one batch of commands.
     pub async fn run(self, cx: &ScanContext, partition: PartitionId) -> Report {
-        let now = cx.shared.now();
         let mut report = Report::default();
+        // A clock that could not be read the last time is read again: nothing is due by a time that nobody knows.
+        if !cx.shared.clock.is_known() && cx.shared.measure().await.is_err() {
+            report.errors += 1;
+            return report;
+        }
+        let now = cx.shared.now();
         let old = Time::from_ms(now.ms().saturating_sub(self.age_ms));
         let Some(items) = self.find(cx, partition, old, &mut report).await else {
             report.errors += 1;
@@ -67,12 +92,14 @@ impl Pass {
             calls.push(self.call(cx, partition, item, now).await);
         }
         let answers = cx.shared.run(calls, Urgency::Urgent).await;
+        let mut left = Left::default();
         for (item, answer) in items.iter().zip(answers) {
             if cx.is_stopping() {
                 break;
             }
-            self.judge(cx, partition, item, answer, now, &mut report).await;
+            self.judge(cx, partition, item, answer, &mut left, &mut report).await;
         }
+        self.leave(cx, partition, left, items.last(), now, &mut report);
         report
     }
 
@@ -86,77 +113,60 @@ impl Pass {
     ) -> Option<Vec<Item>> {
         let mut items = Vec::new();
         for timer in self.timers {
-            let mut after = None;
+            if items.len() >= self.batch {
+                report.more = true;
+                break;
+            }
+            let spot = (self.scanner, *timer, partition);
+            let mut after = cx.shared.cursors.take(spot);
             let mut looked = 0;
-            loop {
-                let range = Range { prefix: vec![Value::Int(*timer as i64)], after, until: None };
-                let scan = Scan {
-                    target: Target::Due,
-                    ranges: vec![range],
-                    limit: self.batch + 1,
-                    descending: false,
-                    parts: None,
-                };
+            while items.len() < self.batch {
+                let range = Range { prefix: vec![Value::Int(*timer as i64)], after: after.take(), until: None };
+                let limit = self.batch - items.len();
+                let scan = Scan { target: Target::Due, ranges: vec![range], limit, descending: false, parts: None };
                 let page = cx.shared.store.scan(Some(partition), scan).await.ok()?.pop()?;
+                // A page without entries leads nowhere, whatever else it says.
+                let Some(last) = page.entries.last().map(|entry| entry.place.clone()) else { break };
                 looked += page.entries.len();
-                after = page.entries.last().map(|entry| entry.place.clone());
                 let (due, ahead): (Vec<Entry>, Vec<Entry>) =
                     page.entries.into_iter().partition(|entry| due_at(entry) <= now);
                 let next = ahead.first().map(due_at);
                 report.next_due = [report.next_due, next].into_iter().flatten().min();
-                let found = due.len();
-                let kept = self.select(cx, partition, due).await?;
-                report.filtered += (found - kept.len()) as u32;
-                let foreign_only = kept.is_empty() && page.more && ahead.is_empty();
+                let found: Vec<Item> = due.into_iter().map(Item::of).collect();
+                let count = found.len();
+                let kept = selection::select(cx, partition, &self.filter, found).await?;
+                report.filtered += (count - kept.len()) as u32;
                 items.extend(kept);
-                if items.len() > self.batch {
-                    items.truncate(self.batch);
-                    report.more = true;
-                    return Some(items);
-                }
-                // Items of another filter are passed by cursor, so that nothing waits behind them.
-                if !foreign_only || looked >= self.batch * LOOK_FACTOR {
-                    report.more |= page.more && ahead.is_empty() && !foreign_only;
+                if !page.more || !ahead.is_empty() {
                     break;
                 }
+                if items.len() >= self.batch {
+                    report.more = true;
+                } else if looked >= self.batch * LOOK_FACTOR {
+                    // Items of another filter are passed by cursor, so that nothing waits behind them.
+                    cx.shared.cursors.put(spot, last);
+                    report.more = true;
+                    break;
+                }
+                after = Some(last);
             }
         }
         Some(items)
     }
 
-    /// Drops the items that the filter does not cover. Without a filter nothing is read for it.
-    async fn select(&self, cx: &ScanContext, partition: PartitionId, due: Vec<Entry>) -> Option<Vec<Item>> {
-        let items: Vec<Item> = due.iter().map(|entry| Item { entry: due_entry(entry), key: entry.key() }).collect();
-        if self.filter.is_none() || items.is_empty() {
-            return Some(items);
-        }
-        let keys: Vec<(Key, PartMask)> =
-            items.iter().filter_map(|item| item.key).map(|key| (key, key.kind().table().light)).collect();
-        let read = cx.shared.store.read(partition, keys.clone()).await.ok()?;
-        let covered: Vec<Key> = keys
-            .iter()
-            .zip(read.found)
-            .filter(|((key, parts), found)| {
-                let record = found.as_ref().and_then(|found| Record::decode(*key, &found.parts, *parts).ok());
-                record.is_some_and(|record| covers(&self.filter, &record))
-            })
-            .map(|((key, _), _)| *key)
-            .collect();
-        Some(items.into_iter().filter(|item| item.key.is_some_and(|key| covered.contains(&key))).collect())
-    }
-
     /// The command that handles the item, after what has to be done elsewhere before it.
     async fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item, now: Time) -> Result<Call, Rejection> {
+        let due = item.entry.at;
         let command = match (item.key, item.entry.timer()) {
-            (Some(key), Some(Timer::FlowVerify)) => flow_projector::count(cx, key, item.entry.at, now).await?,
-            (Some(key), Some(Timer::DependencyAudit)) => dependency_audit::look(cx, key, item.entry.at).await?,
+            (Some(Key::Flow(flow)), Some(Timer::FlowVerify)) => flow_projector::count(cx, flow, due, now).await?,
+            (Some(Key::Flow(flow)), Some(Timer::DependencyAudit)) => dependency_audit::look(cx, flow, due).await?,
             (Some(Key::Execution(id)), Some(Timer::GroupCancel)) if self.scanner == EdgeCancelReconciler::NAME => {
-                Command::ReconcileGroup(ReconcileGroup { id })
+                Command::ReconcileGroup(ReconcileGroup { id, due, seen_at: now })
             }
-            (Some(key), Some(Timer::Bulk)) => bulk::advance(cx, key, item.entry.at).await?,
-            (Some(key), Some(timer)) => {
+            (Some(key @ Key::BulkJob(..)), Some(Timer::Bulk)) => bulk::advance(cx, key, due).await?,
+            (Some(key), Some(timer)) if may_have(key.kind(), timer) => {
                 let entropy = cx.shared.runtime.random();
-                Command::Expire(Expire { key: Some(key), timer, due: item.entry.at, entropy })
+                Command::Expire(Expire { key: Some(key), timer, due, entropy })
             }
             _ => self.drop_entry(cx, partition, item, "the entry names no record that could exist".into(), true),
         };
@@ -181,7 +191,7 @@ impl Pass {
         partition: PartitionId,
         item: &Item,
         answer: Result<Applied, Rejection>,
-        now: Time,
+        left: &mut Left,
         report: &mut Report,
     ) {
         match answer.map(|applied| applied.reply) {
@@ -192,16 +202,17 @@ impl Pass {
             Ok(Reply::Expired(Expired::Stale)) => report.stale += 1,
             Ok(Reply::Expired(Expired::More)) => {
                 report.processed += 1;
-                report.more = true;
+                left.more = true;
                 self.note_lateness(cx, item);
             }
             Ok(Reply::Verified(verified)) => self.judge_count(cx, item, verified, report),
-            Ok(Reply::Reconciled(action)) => {
+            Ok(Reply::Reconciled { action, flow }) => {
                 cx.shared.telemetry.flows.reconciled(action);
                 match action {
-                    Reconciled::LeftAlone => {}
+                    Reconciled::LeftAlone => left.alone += 1,
                     Reconciled::StaleRemoved | Reconciled::DrainCompleted => {
-                        tracing::debug!(item = ?item.key, action = action.name(), "a group that owed cancels was settled");
+                        let (action, downstream) = (action.name(), item.key);
+                        tracing::debug!(action, ?flow, ?downstream, "a group that owed cancels was settled");
                         report.processed += 1;
                     }
                 }
@@ -215,13 +226,43 @@ impl Pass {
             // No item's fault: the store or the loop could not take it.
             Err(Rejection::Busy { .. } | Rejection::Unavailable { .. }) => {
                 report.errors += 1;
-                self.again_after(now, report);
+                left.stuck += 1;
             }
             Err(rejection) => {
                 report.errors += 1;
-                self.again_after(now, report);
-                self.track(cx, partition, item, &rejection).await;
+                if !self.track(cx, partition, item, &rejection).await {
+                    left.stuck += 1;
+                }
             }
+        }
+    }
+
+    /// Says when the pass goes on, and from where.
+    fn leave(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        left: Left,
+        last: Option<&Item>,
+        now: Time,
+        report: &mut Report,
+    ) {
+        if left.stuck > 0 {
+            tracing::warn!(scanner = self.scanner, %partition, items = left.stuck, "items were left for later");
+            for timer in self.timers {
+                cx.shared.cursors.take((self.scanner, *timer, partition));
+            }
+            self.again_after(now, report);
+            report.more = left.more;
+        } else if left.alone > 0 && report.more {
+            // They stay where they are: the next pass looks behind them.
+            if let Some((timer, place)) = last.and_then(|item| Some((item.entry.timer()?, item.place.clone()))) {
+                cx.shared.cursors.put((self.scanner, timer, partition), place);
+            }
+        } else if left.alone > 0 {
+            self.again_after(now, report);
+        } else {
+            report.more |= left.more;
         }
     }
 
@@ -245,16 +286,17 @@ impl Pass {
         }
     }
 
-    /// An item that failed is not due again before an interval has passed, so that exact waking cannot spin.
+    /// An item that was left is not looked at again before an interval has passed, so that exact waking cannot spin.
     fn again_after(&self, now: Time, report: &mut Report) {
         let next = now + self.interval_ms;
         report.next_due = Some(report.next_due.map_or(next, |due| due.min(next)));
-        report.more = false;
     }
 
-    async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) {
-        let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return };
+    /// Notes the failure on the item, or parks it if it does not decode. False if its entry is where it was.
+    async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) -> bool {
+        let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return false };
         let damage = damage(cx, partition, key).await;
+        let moves = damage.is_some() || is_tracked(key.kind());
         let command = match damage {
             Some(error) => self.drop_entry(cx, partition, item, error.to_string().into(), false),
             None => Command::RecordTrouble(RecordTrouble {
@@ -269,10 +311,48 @@ impl Pass {
         };
         tracing::warn!(scanner = self.scanner, item = ?key, %rejection, "could not handle an item");
         let answers = cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await;
-        if let Some(Err(error)) = answers.into_iter().next() {
-            tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
+        match answers.into_iter().next() {
+            Some(Err(error)) => {
+                tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
+                false
+            }
+            _ => moves,
         }
     }
+}
+
+/// What a pass could not get out of the way.
+#[derive(Default)]
+struct Left {
+    /// Items that are somebody else's to handle.
+    alone: u32,
+    /// Items that nobody could handle now, whose entries are where they were.
+    stuck: u32,
+    /// An item has more to do at once.
+    more: bool,
+}
+
+impl Item {
+    fn of(entry: Entry) -> Self {
+        Self { entry: due_entry(&entry), key: entry.key(), place: entry.place }
+    }
+}
+
+/// Whether records of the kind can have the timer at all.
+fn may_have(kind: Kind, timer: Timer) -> bool {
+    use Timer::*;
+    match timer {
+        SealBy | FlowSeal | FlowEnding | FlowVerify | DependencyAudit | FlowPurge => kind == Kind::Flow,
+        GroupCancel => kind == Kind::Execution,
+        Resolve | Reopen | CancelChildren | Purge => kind == Kind::Continuation,
+        Bulk => kind == Kind::BulkJob,
+        _ => true,
+    }
+}
+
+/// Kinds of records that keep account of failures, which moves their entries.
+fn is_tracked(kind: Kind) -> bool {
+    matches!(kind, Kind::Execution | Kind::Continuation | Kind::Flow | Kind::BulkJob)
 }
 
 /// Whether the record's bytes do not decode.
@@ -284,28 +364,6 @@ async fn damage(cx: &ScanContext, partition: PartitionId, key: Key) -> Option<De
 
 pub(super) fn engine_call(command: Command) -> Call {
     Call { principal: Principal::engine(), request_id: None, expected_revision: None, command }
-}
-
-fn covers(filter: &Filter, record: &Record) -> bool {
-    let (namespace, tags) = match record {
-        Record::Execution(execution) => (&execution.spec.namespace, Some(execution.tags())),
-        Record::Dedup(dedup) => (&dedup.body.namespace, None),
-        Record::Continuation(continuation) => (&continuation.body.namespace, None),
-        Record::Worker(worker) => (&worker.body.namespace, None),
-        Record::BulkJob(job) => (&job.definition().namespace, None),
-        Record::Flow(flow) => (&flow.definition.namespace, Some(flow.tags())),
-        Record::Edge(_) | Record::Tombstone(_) => return false,
-        Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return false,
-        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return false,
-    };
-    if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
-        return false;
-    }
-    match (&filter.tag, tags) {
-        (None, _) => true,
-        (Some((key, value)), Some(tags)) => tags.get(key) == Some(value),
-        (Some(_), None) => false,
-    }
 }
 
 fn due_at(entry: &Entry) -> Time {

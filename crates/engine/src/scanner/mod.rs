@@ -15,9 +15,12 @@ mod flow_projector;
 mod lease_expiry;
 mod retention_trimmer;
 pub(crate) mod runner;
+mod selection;
 mod suspension_timeout;
 pub(crate) mod watch;
 mod worker_reaper;
+
+pub(crate) use due::Cursors;
 
 use crate::config::{Filter, ScannerConfig};
 use crate::engine::Shared;

@@ -122,8 +122,10 @@ families! {
         GROUPS_DECIDED Counter "weft_groups_decided_total" ["policy", "verdict"] "Groups of edges that were decided"
         MEMBERS_SKIPPED Counter "weft_members_skipped_total" [] "Members that a group of their edges made impossible"
         SIBLING_CANCELS Counter "weft_sibling_cancels_total" ["verdict"] "Upstreams that a decided group cancelled"
+        SIBLING_RESULTS Counter "weft_sibling_cancel_results_total" ["result"] "Upstreams that decided groups looked at, by what became of them"
         SIBLING_RECONCILE Counter "weft_sibling_cancel_reconcile_total" ["action"] "Groups that owed cancels for long, by what the safety net did"
         FLOW_REPAIRS Counter "weft_flow_summary_repairs_total" [] "Flows whose totals differed from a recount and were set right"
+        DEPENDENCY_REPAIRS Counter "weft_dependency_repairs_total" [] "Upstreams that had ended without telling all their downstreams, which the audit did"
         SIBLING_BACKLOG Gauge "weft_sibling_cancel_backlog" [] "Members with a group that still has siblings to cancel, counted at most every 10 s and up to 10000"
     }
     "Claims and leases": {
@@ -168,7 +170,7 @@ families! {
         SCANNER_PARKED Gauge "weft_scanner_parked" ["scanner"] "Items that were given up and wait for an operator"
         SCANNER_RESTARTS Counter "weft_scanner_restarts_total" ["scanner"] "Passes that panicked and begin again"
         RETENTION_BACKLOG Gauge "weft_retention_backlog" [] "Records whose retention is over and that are still there, counted at most every 10 s and up to 10000"
-        CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Executions whose cancel grace is over and flows that owe cancels, counted likewise"
+        CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Members that flows which end still have to cancel, and executions whose cancel grace is over, counted likewise"
         CONTINUATIONS Gauge "weft_continuations" [] "Work that goes on in later commits: purges, cancels, edges, seals and bulk jobs, counted likewise"
         SCANNER_PARTITIONS Gauge "weft_scanner_claimed_partitions" [] "Partitions whose timers this node looks after"
     }

@@ -3,10 +3,12 @@
 use super::histogram::Shared;
 use crate::stats::Counter;
 use std::collections::BTreeMap;
+use weft_core::ExecutionId;
 use weft_core::change::{Change, Write};
 use weft_core::event::{Event, Fact};
+use weft_core::record::execution::{Outcome, Reason};
 use weft_core::record::flow::FlowOutcome;
-use weft_core::record::member::{EndedBy, GroupState};
+use weft_core::record::member::{EndedBy, GroupState, SiblingResult, SiblingResults};
 use weft_core::record::{Key, Record};
 use weft_core::reply::Reconciled;
 use weft_core::schema::Value;
@@ -23,6 +25,14 @@ pub struct FlowTally {
     pub skipped: u64,
     /// Siblings that were cancelled, by the verdict that did it.
     pub siblings: BTreeMap<&'static str, u64>,
+    /// Those of them, until their records tell the verdict.
+    ends: Vec<ExecutionId>,
+    /// What became of the siblings that decided groups looked at.
+    pub results: SiblingResults,
+    /// Upstreams whose end the audit had to tell.
+    pub mended: u64,
+    /// Edges of the flows that were written.
+    edges: u64,
 }
 
 const POLICIES: [&str; 3] = ["all_of", "any_of", "quorum"];
@@ -41,7 +51,9 @@ impl FlowTally {
             Fact::GroupSatisfied { policy, .. } => decided(policy, GroupState::Satisfied),
             Fact::GroupImpossible { policy, .. } => decided(policy, GroupState::Impossible),
             Fact::FlowFinished { outcome, duration_ms, .. } => self.finished.push((*outcome, *duration_ms)),
-            Fact::Finished { outcome: weft_core::record::execution::Outcome::Skipped, .. } => self.skipped += 1,
+            Fact::Finished { outcome: Outcome::Skipped, .. } => self.skipped += 1,
+            Fact::Finished { reason: Reason::Sibling, .. } => self.ends.extend(event.execution),
+            Fact::ScannerRepaired { items, .. } => self.mended += u64::from(*items),
             _ => {}
         }
     }
@@ -59,13 +71,23 @@ impl FlowTally {
             self.met += u64::from(fresh && is(&body.facets, "met"));
             self.unmet += u64::from(fresh && is(&body.facets, "unmet"));
         }
-        for (key, record) in records {
-            if let (Key::Execution(_), Some(Record::Execution(execution))) = (key, record)
-                && execution.is_done()
+        let record = |key: Key| {
+            let place = records.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+            records[place].1.as_ref()
+        };
+        for id in std::mem::take(&mut self.ends) {
+            if let Some(Record::Execution(execution)) = record(Key::Execution(id))
                 && let Some(EndedBy::Sibling { verdict, .. }) = execution.member().and_then(|it| it.cause.as_ref())
             {
                 *self.siblings.entry(verdict.name()).or_default() += 1;
             }
+        }
+        if self.met + self.unmet > 0 {
+            let flows = records.iter().filter_map(|(_, record)| match record {
+                Some(Record::Flow(flow)) => Some(flow.summary.edges_total),
+                _ => None,
+            });
+            self.edges = flows.sum();
         }
     }
 }
@@ -79,6 +101,9 @@ pub struct FlowMeters {
     pub unmet: Counter,
     pub skipped: Counter,
     pub repairs: Counter,
+    /// Upstreams whose end was told by the audit.
+    pub mended: Counter,
+    results: [Counter; SiblingResult::ALL.len()],
     reconciled: [Counter; 3],
 }
 
@@ -88,15 +113,28 @@ impl FlowMeters {
             self.finished[*outcome as usize].add(1);
             self.finish.add_us(ms.saturating_mul(1_000));
         }
-        for (counter, by) in [(&self.met, tally.met), (&self.unmet, tally.unmet), (&self.skipped, tally.skipped)] {
-            if by > 0 {
-                counter.add(by);
-            }
+        let counts = [
+            (&self.met, tally.met),
+            (&self.unmet, tally.unmet),
+            (&self.skipped, tally.skipped),
+            (&self.mended, tally.mended),
+        ];
+        let results = self.results.iter().zip(tally.results.map(u64::from));
+        for (counter, by) in counts.into_iter().chain(results).filter(|(_, by)| *by > 0) {
+            counter.add(by);
+        }
+        let resolved = tally.met + tally.unmet;
+        if resolved > 0 {
+            tracing::debug!(resolved, edges = tally.edges, skipped = tally.skipped, "edges resolved");
         }
     }
 
     pub fn reconciled(&self, action: Reconciled) {
         self.reconciled[action as usize].add(1);
+    }
+
+    pub fn by_result(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        SiblingResult::ALL.into_iter().map(|result| (result.name(), self.results[result as usize].get()))
     }
 
     pub fn by_action(&self) -> impl Iterator<Item = (&'static str, u64)> {

@@ -241,7 +241,7 @@ pub struct Gauges {
 pub struct Backlogs {
     /// Records whose retention is over.
     pub retention: u64,
-    /// Executions whose cancel grace is over.
+    /// Members that are owed a cancel, and executions whose cancel grace is over.
     pub cancel: u64,
     /// Purges, cancels of children and bulk jobs that go on.
     pub continuations: u64,

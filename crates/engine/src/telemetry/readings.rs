@@ -80,12 +80,18 @@ fn flows(telemetry: &Telemetry, all: &mut Vec<Readings>) {
         siblings.add(&[verdict], Reading::Count(*count));
     }
     all.push(siblings);
+    let mut results = Readings::new(&SIBLING_RESULTS);
+    for (result, count) in meters.by_result() {
+        results.add(&[result], Reading::Count(count));
+    }
+    all.push(results);
     let mut reconciled = Readings::new(&SIBLING_RECONCILE);
     for (action, count) in meters.by_action() {
         reconciled.add(&[action], Reading::Count(count));
     }
     all.push(reconciled);
     all.push(Readings::one(&FLOW_REPAIRS, Reading::Count(meters.repairs.get())));
+    all.push(Readings::one(&DEPENDENCY_REPAIRS, Reading::Count(meters.mended.get())));
     let mut backlog = Readings::new(&SIBLING_BACKLOG);
     if let Some(backlogs) = &telemetry.gauges().backlogs {
         backlog.add(&[], Reading::Level(backlogs.siblings as f64));

@@ -1,115 +1,20 @@
 //! Flows on the engine: resolved in the commit, carried on at once, verified, read in pages.
 
+use crate::kit::flows::*;
 use crate::kit::*;
 use std::collections::BTreeMap;
+use weft_core::FlowId;
 use weft_core::record::continuation::Work;
 use weft_core::record::edge::On;
 use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{FailurePolicy, Mode, PublicFlowState, Remaining};
-use weft_core::record::member::{GroupPolicy, MAIN, Then};
+use weft_core::record::member::MAIN;
 use weft_core::record::{Key, Record};
-use weft_core::reply::Claimed;
 use weft_core::schema::{Kind, Timer};
-use weft_core::{FlowId, PartitionId};
-use weft_engine::flow::{
-    Edge, EdgeFilter, FlowCancellation, FlowFilter, FlowSubmission, Growing, Member, MemberFilter, Sealing,
-};
-use weft_engine::{Claim, Client, Completion, Config, Engine, Failing, Obstacle, Submission};
+use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, MemberFilter, Sealing};
+use weft_engine::{Completion, Config, Engine, Failing, Obstacle};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
-
-const P0: PartitionId = PartitionId(0);
-
-fn work() -> Submission {
-    let mut policy = weft_core::record::execution::Policy::default();
-    policy.retry.max_retries = 0;
-    Submission::new("work").policy(policy)
-}
-
-async fn claim_all(client: &Client, max: usize) -> Vec<Claimed> {
-    client.claim(Claim { max, ..worker() }).await.unwrap().executions
-}
-
-fn key_of(claimed: &Claimed) -> String {
-    claimed.flow.as_ref().expect("a member").1.to_string()
-}
-
-/// Completes whatever there is until nothing is left, in the order of their claims.
-async fn work_off(client: &Client) -> Vec<String> {
-    let mut done = Vec::new();
-    loop {
-        let claimed = claim_all(client, 256).await;
-        if claimed.is_empty() {
-            return done;
-        }
-        done.extend(claimed.iter().map(key_of));
-        let completions = claimed.iter().map(|work| Completion::of(work).result(&b"ok"[..])).collect();
-        for answer in client.complete_batch(completions).await {
-            answer.unwrap();
-        }
-    }
-}
-
-async fn state(client: &Client, flow: FlowId) -> &'static str {
-    client.flow(flow).await.unwrap().flow.public_state().name()
-}
-
-/// Lets virtual time go on until nothing is left to be done at once.
-async fn until_quiet(store: &MemoryStore) {
-    let left = |entry: &weft_core::change::DueEntry| {
-        use Timer::*;
-        matches!(entry.timer(), Some(Resolve | Reopen | GroupCancel | FlowSeal | FlowEnding | FlowPurge))
-    };
-    for _ in 0..2000 {
-        if !store.dump(P0).due.iter().any(left) {
-            return;
-        }
-        pass(10).await;
-    }
-    panic!("work is left: {:?}", store.dump(P0).due);
-}
-
-fn fan(count: usize) -> FlowSubmission {
-    let mut flow = FlowSubmission::new("fan").member("source", work()).member("join", work());
-    for at in 0..count {
-        let key = format!("m{at:05}");
-        flow = flow.member(key.clone(), work()).edge("source", key.clone()).edge(key, "join");
-    }
-    flow
-}
-
-#[tokio::test(start_paused = true)]
-async fn fl_250_a_diamond_runs_from_end_to_end() {
-    let kit = open().await;
-    let flow = FlowSubmission::new("diamond")
-        .member("a", work())
-        .member("b", work())
-        .member("c", work())
-        .member("d", work())
-        .edge("a", "b")
-        .edge("a", "c")
-        .link(Edge::new("b", "d").input("left"))
-        .link(Edge::new("c", "d").input("right"));
-    let submitted = kit.client.submit_flow(flow).await.unwrap();
-    let keys: Vec<&str> = submitted.members.iter().map(|(key, _)| &**key).collect();
-    assert_eq!((keys, submitted.revision), (vec!["a", "b", "c", "d"], 1), "FL-41");
-    let a = kit.claim().await;
-    kit.client.complete(Completion::of(&a)).await.unwrap();
-    let both = claim_all(&kit.client, 10).await;
-    assert_eq!(both.len(), 2, "FL-86 claimable in the commit of their upstream");
-    for work in &both {
-        kit.client.complete(Completion::of(work).result(key_of(work))).await.unwrap();
-    }
-    let d = kit.claim().await;
-    let inputs: Vec<(&str, &str)> = d.inputs.iter().map(|input| (&*input.name, &*input.upstream)).collect();
-    assert_eq!(inputs, [("left", "b"), ("right", "c")], "FL-77");
-    let waiting = kit.client.wait_flow(submitted.id, None, 5_000);
-    let (waited, completed) = tokio::join!(waiting, kit.client.complete(Completion::of(&d)));
-    completed.unwrap();
-    let view = waited.unwrap();
-    assert!(view.reached && view.flow.is_done());
-    assert_eq!(view.flow.summary.of(PublicState::Completed), 4);
-}
 
 #[tokio::test(start_paused = true)]
 async fn sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed() {
@@ -149,63 +54,6 @@ async fn sc_159_a_fan_out_that_a_dead_node_left_is_finished_by_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sc_160_cancelling_a_large_flow_ends_every_member_once() {
-    let kit = open().await;
-    let flow = kit.client.submit_flow(fan(3_000)).await.unwrap().value.id;
-    until_quiet(&kit.store).await;
-    let ended = kit.client.cancel_flow(FlowCancellation::new(flow, "enough").wait_ms(60_000)).await.unwrap().value;
-    assert!(ended.done, "FL-146 {ended:?}");
-    assert_eq!((ended.reply.cancelled, ended.reply.owed), (3_002, 0));
-    assert!(claim_all(&kit.client, 10).await.is_empty(), "FL-140");
-    let member = kit.client.member(flow, "m00042").await.unwrap();
-    assert!(format!("{:?}", member.execution.hot.state).contains("Flow"), "the reason is the flow");
-    let again = kit.client.cancel_flow(FlowCancellation::new(flow, "again")).await.unwrap_err();
-    assert_eq!(again.code(), "flow_terminal");
-}
-
-#[tokio::test(start_paused = true)]
-async fn fl_260_after_the_reply_to_a_cancel_no_claim_succeeds() {
-    let kit = open().await;
-    let flow = kit.client.submit_flow(fan(1_500)).await.unwrap().value.id;
-    until_quiet(&kit.store).await;
-    work_some(&kit.client, 40).await;
-    let cancelled = kit.client.cancel_flow(FlowCancellation::new(flow, "stop")).await.unwrap().value;
-    assert!(claim_all(&kit.client, 100).await.is_empty(), "{cancelled:?}");
-    until_quiet(&kit.store).await;
-    let view = kit.client.flow(flow).await.unwrap();
-    assert_eq!(view.flow.public_state(), PublicFlowState::Cancelled);
-    assert_eq!(view.flow.summary.ended(), 1_502);
-}
-
-async fn work_some(client: &Client, rounds: usize) {
-    for _ in 0..rounds {
-        for work in claim_all(client, 3).await {
-            client.complete(Completion::of(&work)).await.unwrap();
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn fl_252_a_race_cancels_its_losers_and_tells_their_workers() {
-    let kit = open().await;
-    let mut notices = kit.client.notices("mailer-1");
-    let any = Member::new("first", work()).join(GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
-    let mut flow = FlowSubmission::new("race").with(any);
-    for key in ["x", "y", "z"] {
-        flow = flow.member(key, work()).edge(key, "first");
-    }
-    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
-    let racers = claim_all(&kit.client, 3).await;
-    kit.client.complete(Completion::of(&racers[1])).await.unwrap();
-    assert_eq!(key_of(&kit.claim().await), "first");
-    let told = notices.next().await.unwrap();
-    assert!(format!("{told:?}").contains("Cancelled"), "{told:?}");
-    let lost = kit.client.complete(Completion::of(&racers[0])).await.unwrap_err();
-    assert_eq!(lost.code(), "cancelled");
-    assert_eq!(kit.client.flow(flow).await.unwrap().flow.summary.members_neutral, 2);
-}
-
-#[tokio::test(start_paused = true)]
 async fn fl_180_totals_are_verified_after_a_change_and_never_repaired() {
     let kit = open().await;
     let flow = kit.client.submit_flow(fan(30)).await.unwrap().value.id;
@@ -231,33 +79,6 @@ async fn sc_11_a_flow_without_members_is_open_and_costs_no_count() {
     assert_eq!((view.public_state(), view.summary.total_members, view.hot.verify_at), (PublicFlowState::Open, 0, None));
     let refused = kit.client.seal_flow(Sealing::new(flow)).await.unwrap_err();
     assert_eq!(refused.code(), "empty_flow", "FL-57");
-}
-
-#[tokio::test(start_paused = true)]
-async fn fl_262_growing_races_with_the_last_completion_and_gets_one_clear_answer() {
-    for round in 0..40 {
-        let kit = open().await;
-        let flow = kit.client.submit_flow(FlowSubmission::new("one").member("a", work())).await.unwrap().value.id;
-        let a = kit.claim().await;
-        let grow = kit.client.grow_flow(Growing::new(flow).member("b", work()));
-        let complete = kit.client.complete(Completion::of(&a));
-        let (grown, completed) = match round % 2 {
-            0 => {
-                let (grown, completed) = tokio::join!(grow, complete);
-                (grown, completed)
-            }
-            _ => {
-                let (completed, grown) = tokio::join!(complete, grow);
-                (grown, completed)
-            }
-        };
-        completed.unwrap();
-        let ended = state(&kit.client, flow).await;
-        match grown {
-            Ok(_) => assert_eq!(ended, "open"),
-            Err(refused) => assert_eq!((refused.code(), ended), ("flow_closed", "completed")),
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -402,7 +223,7 @@ async fn sc_159_a_pending_edge_whose_upstream_has_ended_is_found_by_the_audit() 
 }
 
 /// Writes the edge and the downstream of a flow of two as they were before the upstream ended.
-async fn plant_pending(store: &MemoryStore, flow: FlowId) {
+pub async fn plant_pending(store: &MemoryStore, flow: FlowId) {
     use weft_core::change::{Batch, Body, Change, Head, Write};
     use weft_core::record::execution::{Hold, Holds, Next, State};
     use weft_core::record::member::GroupState;

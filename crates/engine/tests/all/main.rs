@@ -19,6 +19,7 @@ mod reads;
 mod refusals;
 mod scanners;
 mod steps;
+mod stores;
 mod telemetry;
 mod timers;
 mod workers;

@@ -207,3 +207,31 @@ async fn sr_41_what_scanners_have_before_them_is_counted_and_unknown_until_then(
     assert_eq!(level(&kit.engine, "weft_continuations", &[]), Some(0.0));
     assert_eq!(level(&kit.engine, "weft_scanner_parked", &["lease_expiry"]), Some(0.0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn ops_10_flows_are_counted_and_timed() {
+    use crate::kit::flows::{claim_all, work, work_off};
+    use weft_engine::flow::FlowSubmission;
+    let kit = open().await;
+    let engine = &kit.engine;
+    let flow = || FlowSubmission::new("v").member("u", work()).member("d", work()).edge("u", "d");
+    kit.client.submit_flow(flow()).await.unwrap();
+    let first = claim_all(&kit.client, 1).await.remove(0);
+    pass(2_000).await;
+    kit.client.complete(Completion::of(&first)).await.unwrap();
+    work_off(&kit.client).await;
+    kit.client.submit_flow(flow()).await.unwrap();
+    let first = claim_all(&kit.client, 1).await.remove(0);
+    kit.client.fail(Failing::of(&first)).await.unwrap();
+    assert_eq!(count(engine, "weft_flows_finished_total", &["completed"]), 1);
+    assert_eq!(count(engine, "weft_flows_finished_total", &["failed"]), 1);
+    let (ended, took) = spread(engine, "weft_flow_finish_seconds", &[]);
+    assert!(ended == 2 && (2.0..2.1).contains(&took), "{ended} flows took {took} s");
+    assert_eq!(count(engine, "weft_edges_resolved_total", &["met"]), 1);
+    assert_eq!(count(engine, "weft_edges_resolved_total", &["unmet"]), 1);
+    assert_eq!(count(engine, "weft_groups_decided_total", &["all_of", "satisfied"]), 1);
+    assert_eq!(count(engine, "weft_groups_decided_total", &["all_of", "impossible"]), 1);
+    assert_eq!(count(engine, "weft_members_skipped_total", &[]), 1);
+    assert_eq!(count(engine, "weft_flow_summary_repairs_total", &[]), 0);
+    assert_eq!(count(engine, "weft_dependency_repairs_total", &[]), 0);
+}

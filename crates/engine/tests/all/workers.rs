@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use weft_core::command::{Fence, Principal, Scopes};
 use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS, WORKER_TTL_MS_DEFAULT as WORKER_TTL_MS};
 use weft_core::reply::Claimed;
+use weft_core::text::Text;
 use weft_engine::worker::{Heartbeat, Registration, State, WorkerFilter, WorkerTarget};
 use weft_engine::{
     Cancellation, Claim, Client, Completion, Explanation, NoWorker, Notice, Obstacle, Renewal, Revoking, Submission,
@@ -89,7 +90,7 @@ async fn sd_54_a_draining_worker_is_handed_nothing_and_goes_on_with_what_it_has(
     let work = kit.client.claim(worker().session(session)).await.unwrap().executions.remove(0);
     let mut told = kit.client.notices("mailer-1");
     kit.submit(Submission::new("mail")).await;
-    assert_eq!(kit.client.drain(instance(), "deploy", None).await.unwrap(), ["mailer-1".into()]);
+    assert_eq!(kit.client.drain(instance(), "deploy", None).await.unwrap(), [Text::from("mailer-1")]);
     assert_eq!(told.recv().await, Some(Notice::Drain { reason: "deploy".into(), deadline_at: None }));
     for claim in [worker().session(session), worker()] {
         let reply = kit.client.claim(claim).await.unwrap();
@@ -388,7 +389,7 @@ async fn sd_48_the_list_has_every_process_and_filters_are_exact() {
     assert!(stranger.workers(all()).await.unwrap().workers.is_empty());
     assert_eq!(stranger.worker("w0").await.unwrap_err().code(), "worker_not_found");
     let told = kit.client.drain(WorkerTarget::Version("v1".into()), "deploy", None).await.unwrap();
-    assert_eq!(told, ["w1".into(), "w3".into(), "w5".into()]);
+    assert_eq!(told, [Text::from("w1"), Text::from("w3"), Text::from("w5")]);
     let told = kit.client.undrain(WorkerTarget::Label("zone".into(), "a".into())).await.unwrap();
     assert_eq!(told.len(), 7);
 }
@@ -482,14 +483,14 @@ async fn sd_49_one_that_only_claims_is_written_every_third_of_its_ttl_and_when_i
     assert_eq!(commits(), 2, "a third of its ttl is over");
     kit.client.claim(worker().lane("bulk").wait_ms(10_000)).await.unwrap();
     assert_eq!(commits(), 3);
-    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, ["bulk".into()]);
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, [Text::from("bulk")]);
     for at in 0..40 {
         kit.client.claim(worker().lane(if at % 2 == 0 { "even" } else { "odd" })).await.unwrap();
         linger(100).await;
     }
     assert!(commits() <= 8, "one that keeps changing its mind is written once a second: {}", commits());
     linger(CHANGED_MS).await;
-    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, ["odd".into()], "the last word counts");
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().lanes, [Text::from("odd")], "the last word counts");
     linger(60_000 * 4 / 3).await;
     assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "dead");
     let quiet = kit.engine.stats();

@@ -69,6 +69,9 @@ impl Judge {
                 Fact::FlowRepaired { flow, .. } => {
                     self.violation("SR-71", format!("the totals of {flow} were repaired"))
                 }
+                Fact::ScannerRepaired { scanner, flow, .. } => {
+                    self.violation("SR-71", format!("`{scanner}` repaired {flow}"))
+                }
                 Fact::FlowReopened { .. } => self.sometimes("flow reopened"),
                 Fact::FlowFinished { flow, .. } => {
                     let flow = *flow;

@@ -12,7 +12,7 @@ async fn the_store_conforms() {
 }
 
 #[tokio::test]
-async fn answers_are_those_of_the_store_in_memory() {
+async fn sc_129_answers_are_those_of_the_store_in_memory() {
     let memory = MemoryStore::new(3, Arc::new(|| Time::ZERO));
     let postgres = open_fresh(3).await;
     let report = differential::run(&memory, &postgres, 0x5eed, 3000).await;

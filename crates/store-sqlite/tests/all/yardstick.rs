@@ -64,7 +64,7 @@ async fn the_store_conforms() {
 }
 
 #[tokio::test]
-async fn answers_are_those_of_the_store_in_memory() {
+async fn sc_129_answers_are_those_of_the_store_in_memory() {
     let memory = MemoryStore::new(3, Arc::new(|| Time::ZERO));
     let sqlite = open_fresh(3);
     let report = differential::run(&memory, &sqlite, 0x5eed, 5000).await;

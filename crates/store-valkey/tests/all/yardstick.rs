@@ -32,7 +32,7 @@ async fn a_standalone_server_conforms() {
 }
 
 #[tokio::test]
-async fn a_standalone_server_answers_as_the_store_in_memory() {
+async fn sc_129_a_standalone_server_answers_as_the_store_in_memory() {
     agrees(servers::standalone("agrees"), 3000).await;
 }
 
@@ -42,6 +42,6 @@ async fn a_cluster_conforms() {
 }
 
 #[tokio::test]
-async fn a_cluster_answers_as_the_store_in_memory() {
+async fn sc_129_a_cluster_answers_as_the_store_in_memory() {
     agrees(servers::cluster("agrees"), 2000).await;
 }

@@ -1,14 +1,49 @@
+//! Background duties: what they find, what they leave alone, and what becomes of entries that make no sense.
+
+mod bench;
+mod dependency;
+mod edge_cancel;
+mod flow_projector;
+mod flows;
+
 use crate::kit::*;
 use bytes::Bytes;
 use weft_core::change::{Batch, Body, Change, DueEntry, Write};
+use weft_core::record::flow::Summary;
 use weft_core::record::{Key, Record};
-use weft_core::schema::{Due, Kind, Timer};
-use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_core::schema::{Due, Kind, PartMask, Timer};
+use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::{Config, Engine, Submission};
 use weft_store::{MemoryStore, Outcome, Store};
 
 const P0: PartitionId = PartitionId(0);
+
+/// Each flow that is whole, with its totals and a recount of its members.
+fn recounts(dump: &weft_store::memory::Dump) -> Vec<(FlowId, Summary, Summary)> {
+    let records = dump.records.iter().filter_map(|(key, stored)| {
+        let parts: Vec<(u8, Bytes)> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
+        Record::decode(*key, &parts, PartMask::ALL).ok()
+    });
+    let records: Vec<Record> = records.collect();
+    let flows = records.iter().filter_map(|record| match record {
+        Record::Flow(flow) if flow.is_visible() => Some(flow),
+        _ => None,
+    });
+    let counted = flows.map(|flow| {
+        let mut counted = Summary::default();
+        for record in &records {
+            match record {
+                Record::Execution(member) if member.member().is_some_and(|it| it.flow == flow.id) => {
+                    weft_core::flow::recount(member, &mut counted);
+                }
+                _ => {}
+            }
+        }
+        (flow.id, flow.summary.clone(), counted)
+    });
+    counted.collect()
+}
 
 /// Waits until the due index is empty; each look lets virtual time go on.
 async fn until_handled(store: &MemoryStore) {
@@ -141,4 +176,23 @@ async fn sr_12_nothing_waits_behind_items_of_another_filter() {
     let reply = mine.claim(worker().wait_ms(10_000)).await.unwrap();
     assert_eq!(reply.executions.len(), 1);
     assert!(foreign.claim(worker().wait_ms(2_000)).await.unwrap().executions.is_empty(), "SR-36: left as they were");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at() {
+    let filter = Filter { namespace: Some("mine".into()), tag: None };
+    let bench = bench::Bench::with(1, filter).await;
+    let foreign = bench.engine.client("foreign").unwrap();
+    for _ in 0..3 {
+        let items = (0..1_000).map(|_| Submission::new("mail").delay_ms(500)).collect();
+        assert!(foreign.submit_batch(items).await.iter().all(Result::is_ok));
+    }
+    let mine = bench.engine.client("mine").unwrap();
+    mine.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
+    pass(1_000).await;
+    let first = bench.scan("delayed_promoter").await;
+    assert_eq!((first.processed, first.filtered, first.more), (0, 2_000, true), "ten times its batch");
+    let second = bench.scan("delayed_promoter").await;
+    assert_eq!((second.processed, second.filtered, second.more), (1, 1_000, false));
+    assert_eq!(mine.claim(worker()).await.unwrap().executions.len(), 1);
 }

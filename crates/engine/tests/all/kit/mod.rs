@@ -1,3 +1,8 @@
+pub mod flows;
+pub mod log;
+pub mod plant;
+pub mod probe;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

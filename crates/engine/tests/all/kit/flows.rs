@@ -1,0 +1,69 @@
+//! Flows for tests, and workers that work them off.
+
+use super::{pass, worker};
+use weft_core::reply::Claimed;
+use weft_core::schema::Timer;
+use weft_core::{FlowId, PartitionId};
+use weft_engine::flow::FlowSubmission;
+use weft_engine::{Claim, Client, Completion, Submission};
+use weft_store::MemoryStore;
+
+pub const P0: PartitionId = PartitionId(0);
+
+pub fn work() -> Submission {
+    let mut policy = weft_core::record::execution::Policy::default();
+    policy.retry.max_retries = 0;
+    Submission::new("work").policy(policy)
+}
+
+pub async fn claim_all(client: &Client, max: usize) -> Vec<Claimed> {
+    client.claim(Claim { max, ..worker() }).await.unwrap().executions
+}
+
+pub fn key_of(claimed: &Claimed) -> String {
+    claimed.flow.as_ref().expect("a member").1.to_string()
+}
+
+/// Completes whatever there is until nothing is left, in the order of their claims.
+pub async fn work_off(client: &Client) -> Vec<String> {
+    let mut done = Vec::new();
+    loop {
+        let claimed = claim_all(client, 256).await;
+        if claimed.is_empty() {
+            return done;
+        }
+        done.extend(claimed.iter().map(key_of));
+        let completions = claimed.iter().map(|work| Completion::of(work).result(&b"ok"[..])).collect();
+        for answer in client.complete_batch(completions).await {
+            answer.unwrap();
+        }
+    }
+}
+
+pub async fn state(client: &Client, flow: FlowId) -> &'static str {
+    client.flow(flow).await.unwrap().flow.public_state().name()
+}
+
+/// Lets virtual time go on until nothing is left to be done at once.
+pub async fn until_quiet(store: &MemoryStore) {
+    let left = |entry: &weft_core::change::DueEntry| {
+        use Timer::*;
+        matches!(entry.timer(), Some(Resolve | Reopen | GroupCancel | FlowSeal | FlowEnding | FlowPurge))
+    };
+    for _ in 0..2000 {
+        if !store.dump(P0).due.iter().any(left) {
+            return;
+        }
+        pass(10).await;
+    }
+    panic!("work is left: {:?}", store.dump(P0).due);
+}
+
+pub fn fan(count: usize) -> FlowSubmission {
+    let mut flow = FlowSubmission::new("fan").member("source", work()).member("join", work());
+    for at in 0..count {
+        let key = format!("m{at:05}");
+        flow = flow.member(key.clone(), work()).edge("source", key.clone()).edge(key, "join");
+    }
+    flow
+}
