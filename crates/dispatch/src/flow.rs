@@ -156,7 +156,7 @@ impl Acting<'_> {
     }
 }
 
-fn flow_id(text: &str) -> Result<FlowId, Problem> {
+pub fn flow_id(text: &str) -> Result<FlowId, Problem> {
     text.parse().map_err(|_| problem(Rejection::InvalidId { expected: "f" }).field("got", text))
 }
 

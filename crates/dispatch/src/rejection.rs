@@ -124,7 +124,7 @@ fn graph(problem: Problem, found: &[Wrong]) -> Problem {
     let Some(first) = found.first() else { return all };
     let all = all.field("path", first.path.clone());
     match (&first.wrong, found.len()) {
-        (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("max", *limit).field("got", *got),
+        (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("limit", *limit).field("got", *got),
         (Fault::Member { rejection, .. }, _) => {
             let inner = self::problem((**rejection).clone());
             inner.fields.into_iter().fold(all, |all, (name, value)| all.field(&name, value))

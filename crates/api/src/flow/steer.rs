@@ -160,7 +160,7 @@ pub struct FlowChanged {
     pub growth: Growth,
 }
 
-/// Replays every member that counts against the flow.
+/// Replays every member that counts against the flow, in a bulk job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayFlow {
@@ -176,21 +176,12 @@ pub struct ReplayFlow {
     /// `reopen` unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downstream: Option<crate::execution::Downstream>,
+    /// Waits this long for the end of the job, which goes on by itself
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 60000)]
+    pub wait_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct FlowReplayed {
-    /// Members that counted against the flow and were looked at
-    pub matched: u64,
-    pub replayed: u64,
-    /// By code
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub refused: BTreeMap<String, u64>,
-    /// There are more than one call replays; call again
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub more: bool,
 }
 
 /// A running member adds members and edges to its own flow.
