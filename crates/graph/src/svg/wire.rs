@@ -6,6 +6,7 @@ use crate::layout::{Kind, Placed, Plan, Point, Rect, Route, Wire};
 use crate::link::What;
 use crate::model::{EdgeState, Graph};
 use crate::text::{number, plain};
+use std::cmp::Ordering;
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +92,7 @@ pub fn wires(graph: &Graph, plan: &Plan, placed: &Placed) -> String {
     let mut wires: Vec<(Look, usize)> =
         plan.folded.wires.iter().enumerate().map(|(at, wire)| (Look::of(graph, plan, wire), at)).collect();
     wires.sort_unstable();
-    let (mut lines, mut labels) = (String::new(), Labels::default());
+    let (mut lines, mut labels, ends) = (String::new(), Labels::default(), Ends::of(plan));
     for (look, at) in wires {
         let (wire, route) = (&plan.folded.wires[at], &placed.routes[at]);
         let way = way(look, wire, route, &placed.cells[wire.from]);
@@ -99,10 +100,45 @@ pub fn wires(graph: &Graph, plan: &Plan, placed: &Placed) -> String {
         lines.push_str(&format!("<g class=\"wg-edge {class}\">{}{way}</g>\n", tooltip(&described(graph, plan, wire))));
         let words = label(graph, plan, wire);
         if let (Some(hop), false) = (route.hops.first(), words.is_empty()) {
-            labels.write(&words, *hop);
+            labels.write(&words, *hop, ends.lean(wire));
         }
     }
     lines + &labels.markup
+}
+
+/// How many wires leave and reach each box.
+struct Ends {
+    out: Vec<usize>,
+    into: Vec<usize>,
+}
+
+impl Ends {
+    fn of(plan: &Plan) -> Self {
+        let none = vec![0; plan.folded.cells.len()];
+        let mut ends = Ends { out: none.clone(), into: none };
+        for wire in &plan.folded.wires {
+            ends.out[wire.from] += 1;
+            ends.into[wire.to] += 1;
+        }
+        ends
+    }
+
+    /// Where wires of one box are close together nobody can tell whose a label is: it stands at the other end.
+    fn lean(&self, wire: &Wire) -> Lean {
+        match self.out[wire.from].cmp(&self.into[wire.to]) {
+            Ordering::Greater => Lean::End,
+            Ordering::Equal => Lean::Middle,
+            Ordering::Less => Lean::Start,
+        }
+    }
+}
+
+/// To which end of its line a label is drawn.
+#[derive(Clone, Copy)]
+enum Lean {
+    Start,
+    Middle,
+    End,
 }
 
 fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
@@ -193,8 +229,20 @@ fn described(graph: &Graph, plan: &Plan, wire: &Wire) -> String {
     }
 }
 
-/// Where a label may stand, the best first: how far along its curve, in hundredths, and how far above or below.
-const STANDS: [(i64, i64); 9] = [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28)];
+/// How far along its curve a label may stand, in hundredths, and how far above or below.
+type Stand = (i64, i64);
+
+impl Lean {
+    /// The best first.
+    const fn stands(self) -> [Stand; 9] {
+        match self {
+            Lean::Start => [(30, 0), (38, 0), (50, 0), (62, 0), (72, 0), (30, -14), (30, 14), (50, -28), (50, 28)],
+            Lean::Middle => [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28)],
+            Lean::End => [(70, 0), (62, 0), (50, 0), (38, 0), (28, 0), (70, -14), (70, 14), (50, -28), (50, 28)],
+        }
+    }
+}
+
 /// With how many labels before it a label is compared: those further back in the order are seldom near.
 const COMPARED: usize = 64;
 
@@ -206,7 +254,7 @@ struct Labels {
 }
 
 impl Labels {
-    fn write(&mut self, words: &str, hop: (Point, Point)) {
+    fn write(&mut self, words: &str, hop: (Point, Point), lean: Lean) {
         let (width, height) = (TINY.width(words) + 6, 14);
         let at = |(along, aside): (i64, i64)| {
             let (x, y) = on_curve(hop, along);
@@ -215,7 +263,8 @@ impl Labels {
         };
         let nearby = self.taken.iter().rev().take(COMPARED);
         let free = |rect: &Rect| !nearby.clone().any(|taken| taken.overlaps(rect));
-        let (x, y, rect) = STANDS.into_iter().map(at).find(|(.., rect)| free(rect)).unwrap_or_else(|| at(STANDS[0]));
+        let stands = lean.stands();
+        let (x, y, rect) = stands.into_iter().map(at).find(|(.., rect)| free(rect)).unwrap_or_else(|| at(stands[0]));
         self.taken.push(rect);
         let words = escape(words);
         self.markup.push_str(&format!("<text class=\"wg-label\" x=\"{x}\" y=\"{}\">{words}</text>\n", y + 4));
