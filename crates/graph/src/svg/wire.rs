@@ -2,7 +2,7 @@
 
 use super::markup::{escape, tooltip};
 use super::measure::{TINY, by_state, label, mark as mark_words};
-use crate::layout::{Kind, Placed, Plan, Point, Rect, Route, Wire};
+use crate::layout::{Kind, Placed, Plan, Point, Rect, Route, Turn, Wire};
 use crate::link::What;
 use crate::model::{EdgeState, Graph};
 use crate::text::{number, plain};
@@ -100,7 +100,10 @@ pub fn wires(graph: &Graph, plan: &Plan, placed: &Placed) -> String {
         lines.push_str(&format!("<g class=\"wg-edge {class}\">{}{way}</g>\n", tooltip(&described(graph, plan, wire))));
         let words = label(graph, plan, wire);
         if let (Some(hop), false) = (route.hops.first(), words.is_empty()) {
-            labels.write(&words, *hop, ends.lean(wire));
+            match route.turn(0) {
+                None => labels.write(&words, *hop, ends.lean(wire)),
+                Some(Turn { right, lane, left }) => labels.write(&words, ((left, lane), (right, lane)), Lean::Middle),
+            }
         }
     }
     lines + &labels.markup
@@ -154,8 +157,13 @@ fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
         if at > 0 {
             path.push_str(&format!("H{}", from.0));
         }
+        if let Some(turn) = route.turn(at) {
+            path.push_str(&turned(turn, *from, *to));
+            continue;
+        }
         let middle = (from.0 + to.0) / 2;
-        path.push_str(&format!("C{middle} {} {middle} {} {} {}", from.1, to.1, to.0.min(route.end.0 - cut), to.1));
+        let x = if at + 1 == route.hops.len() { to.0.min(route.end.0 - cut) } else { to.0 };
+        path.push_str(&format!("C{middle} {} {middle} {} {x} {}", from.1, to.1, to.1));
     }
     path.push_str(&format!("H{}", route.end.0 - cut));
     let mut way = format!("<path class=\"wg-line\" d=\"{path}\"/>");
@@ -168,6 +176,29 @@ fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
         way.push_str(&tail(start.0 + 3, start.1));
     }
     way
+}
+
+/// How round a turn is.
+const ROUND: i64 = 8;
+
+/// From the end of a line of the picture to the beginning of the next.
+fn turned(turn: Turn, from: Point, to: Point) -> String {
+    let Turn { right, lane, left } = turn;
+    let down = |x: i64, y: i64| format!("V{}Q{x} {y} ", y - ROUND);
+    format!(
+        "H{}Q{right} {} {right} {}{}{} {lane}H{}Q{left} {lane} {left} {}{}{} {}H{}",
+        right - ROUND,
+        from.1,
+        from.1 + ROUND,
+        down(right, lane),
+        right - ROUND,
+        left + ROUND,
+        lane + ROUND,
+        down(left, to.1),
+        left + ROUND,
+        to.1,
+        to.0
+    )
 }
 
 /// From a box to itself, above its right end.
@@ -234,11 +265,17 @@ type Stand = (i64, i64);
 
 impl Lean {
     /// The best first.
-    const fn stands(self) -> [Stand; 9] {
+    const fn stands(self) -> [Stand; 10] {
         match self {
-            Lean::Start => [(30, 0), (38, 0), (50, 0), (62, 0), (72, 0), (30, -14), (30, 14), (50, -28), (50, 28)],
-            Lean::Middle => [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28)],
-            Lean::End => [(70, 0), (62, 0), (50, 0), (38, 0), (28, 0), (70, -14), (70, 14), (50, -28), (50, 28)],
+            Lean::Start => {
+                [(14, 0), (20, 0), (28, 0), (38, 0), (50, 0), (62, 0), (30, -14), (30, 14), (50, -28), (50, 28)]
+            }
+            Lean::Middle => {
+                [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28), (14, 0)]
+            }
+            Lean::End => {
+                [(86, 0), (80, 0), (72, 0), (62, 0), (50, 0), (38, 0), (70, -14), (70, 14), (50, -28), (50, 28)]
+            }
         }
     }
 }
@@ -262,7 +299,10 @@ impl Labels {
             (x, y, Rect { x: x - width / 2, y: y - height / 2, width, height })
         };
         let nearby = self.taken.iter().rev().take(COMPARED);
-        let free = |rect: &Rect| !nearby.clone().any(|taken| taken.overlaps(rect));
+        // Neither on the box it comes from nor on the head of the arrow.
+        let (start, end) = (hop.0.0.min(hop.1.0) + 2, hop.0.0.max(hop.1.0) - HEAD - 4);
+        let fits = |rect: &Rect| start <= rect.x && rect.right() <= end;
+        let free = |rect: &Rect| fits(rect) && !nearby.clone().any(|taken| taken.overlaps(rect));
         let stands = lean.stands();
         let (x, y, rect) = stands.into_iter().map(at).find(|(.., rect)| free(rect)).unwrap_or_else(|| at(stands[0]));
         self.taken.push(rect);
