@@ -27,15 +27,18 @@ pub async fn read<T: DeserializeOwned>(path: &str, wanted: &Wanted) -> Result<T>
 
 pub fn parse<T: DeserializeOwned>(bytes: &[u8], name: &str, wanted: &Wanted) -> Result<T> {
     let parsed = match is_json(bytes, name) {
-        true => serde_json::from_slice(bytes).map_err(|error| error.to_string()),
+        true => of_json(bytes),
         false => of_yaml(bytes),
     };
-    parsed.map_err(|error| {
-        Fault::new(Code::Usage, format!("`{name}` is not {}: {error}", wanted.noun))
-            .hint(format!("`{} --help` shows what a file looks like", wanted.help))
-            .into()
+    let help = || format!("`{} --help` shows what a file looks like", wanted.help);
+    parsed.map_err(|(why, hint)| {
+        let text = format!("`{name}` is not {}: {why}", wanted.noun);
+        Fault::new(Code::Usage, text).hint(hint.unwrap_or_else(help)).into()
     })
 }
+
+/// What is wrong with a file, and what would be right if that is known.
+type Mistake = (String, Option<String>);
 
 /// By its name if that says so, else by how it begins: a flow is an object.
 fn is_json(bytes: &[u8], name: &str) -> bool {
@@ -50,23 +53,30 @@ fn is_json(bytes: &[u8], name: &str) -> bool {
 const NODES_MAX: usize = 4_000_000;
 
 /// YAML is read as the JSON it stands for, so that both forms of a file mean the same and are checked by the same types.
-fn of_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+fn of_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! { max_nodes: NODES_MAX, max_events: 2 * NODES_MAX },
         // `on` and `no` are texts, as YAML has it for long.
         strict_booleans: true,
         with_snippet: false,
     };
-    let value: Value = serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| error.to_string())?;
-    let json = value.to_string();
-    let mut json = serde_json::Deserializer::from_str(&json);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let path = error.path().to_string();
-        let why = error.into_inner().to_string();
-        // Lines and columns are those of the JSON, which nobody wrote.
-        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
-        if path == "." { why.to_owned() } else { format!("`{path}`: {why}") }
-    })
+    let value = serde_saphyr::from_slice_with_options(bytes, options);
+    let value: Value = value.map_err(|error| (error.to_string(), None))?;
+    of_json(value.to_string().as_bytes())
+}
+
+fn of_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| match error.inner().classify() {
+        // The same words as the server's, which name the place in the whole.
+        serde_json::error::Category::Data => {
+            let problem = weft_api::mistake_of_json(error);
+            (problem.detail, problem.hint)
+        }
+        _ => (error.into_inner().to_string(), None),
+    })?;
+    json.end().map_err(|error| (error.to_string(), None))?;
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -87,6 +97,8 @@ mod tests {
             ("{", "f", "line 1"),
             ("{\"kind\": \"etl\", \"egdes\": []}", "f", "`egdes`"),
             ("[]", "f", "`f` is not a flow"),
+            ("{\"kind\": \"etl\"} {}", "f", "line 1"),
+            ("kind: etl\nmembers: [{key: a, kind: b, input: c}]", "f", "expected an object with one of `json`"),
             ("", "f.json", "EOF"),
             ("kind: etl\nmembers: [", "f.yaml", "line 2"),
             ("kind: etl\negdes: []", "f.yaml", "`egdes`"),
