@@ -19,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// A flow to be, with its members and the edges between them. Only the kind is required.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `kind`, `members` and `edges`")]
 pub struct SubmitFlow {
     #[schema(example = "etl")]
     pub kind: String,

@@ -333,6 +333,8 @@ operations! {
         [FENCED, OWN_FLOW, &[Code::UnknownNode, Code::QuorumUnreachable]], "Say that edges are known, in the flow of work that is held";
     FinishOwnFlow "finish_own_flow" "work": Post "/v1/work/finish-flow" (0) Work 200
         { NoQuery, [f::FinishOwnFlow], Small } => [f::Finished], [FENCED, OWN_FLOW, &[Code::FlowTerminal]], "Declare the outcome of the flow of work that is held";
+    ReadInput "read_input" "work": Post "/v1/work/input" (0) Work 200
+        { NoQuery, [f::ReadInput], Small } => [Raw], [FENCED, &[Code::NotFound]], "The bytes of an input of work that is held";
     ReadInputs "read_inputs" "work": Post "/v1/work/inputs/read" (0) Work 200
         { NoQuery, [f::ReadInputs], Small } => [f::Inputs], [FENCED], "Read inputs of work that is held";
 

@@ -77,6 +77,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::GroupNotFound => problem.field("what", "group"),
         Rejection::FlowClosed { why } => problem.field("state", why).hint(match why {
             "fixed" => "submit another flow; this one was told to stay as it is",
+            "cancelled" | "ending" => "submit another flow; no replay escapes the end of this one",
             _ => "submit another flow; `replay` of a member reopens one that is done",
         }),
         Rejection::FlowTerminal { outcome, cause } => problem.field("outcome", outcome.name()).field("cause", cause),

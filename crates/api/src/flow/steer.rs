@@ -257,6 +257,22 @@ pub struct FinishOwnFlow {
     pub request_id: Option<String>,
 }
 
+/// One input of work that is held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadInput {
+    pub execution: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// That of the edge
+    pub name: String,
+    /// The key of the member it comes from, where several hand over under one name
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+}
+
 /// The inputs under one name of work that is held: those that did not come with the claim too.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

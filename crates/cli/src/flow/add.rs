@@ -42,7 +42,7 @@ pub struct Args {
 
 /// What a file may hold.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `members`, `edges` or both")]
 struct Parts {
     #[serde(default)]
     members: Vec<NewMember>,

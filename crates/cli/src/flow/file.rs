@@ -66,12 +66,16 @@ fn of_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
 }
 
 fn of_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
+    // A list of values would be taken for the fields of an object, one after the other.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return Err(("it is a list and not an object".to_owned(), None));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut json).map_err(|error| match error.inner().classify() {
         // The same words as the server's, which name the place in the whole.
         serde_json::error::Category::Data => {
             let problem = weft_api::mistake_of_json(error);
-            (problem.detail, problem.hint)
+            (problem.detail.trim_start_matches("the request is wrong: ").to_owned(), problem.hint)
         }
         _ => (error.into_inner().to_string(), None),
     })?;
@@ -100,11 +104,13 @@ mod tests {
             ("{\"kind\": \"etl\"} {}", "f", "line 1"),
             ("kind: etl\nmembers: [{key: a, kind: b, input: c}]", "f", "expected an object with one of `json`"),
             ("", "f.json", "EOF"),
+            ("", "f.yaml", "not a flow: invalid type: null, expected an object with `kind`"),
             ("kind: etl\nmembers: [", "f.yaml", "line 2"),
             ("kind: etl\negdes: []", "f.yaml", "`egdes`"),
             ("kind: etl\nmembers:\n- key: a\n  kidn: load\n", "f", "`members[0].kidn`"),
             ("kind: etl\nkind: elt", "f.yml", "kind"),
-            ("- a\n- b\n", "f.yml", "`f.yml` is not a flow"),
+            ("- a\n- b\n", "f.yml", "`f.yml` is not a flow: it is a list"),
+            ("[\"a\", \"b\"]", "f", "it is a list"),
         ] {
             let error = flow(text, name).unwrap_err();
             assert!(error.to_string().contains(part), "{text}: {error}");

@@ -78,10 +78,12 @@ fn state(state: PublicState) -> State {
     }
 }
 
+/// From its first start to its end, or to now. One that waits for a worker again is not being worked at.
 fn duration_ms(node: &Node, now: u64) -> Option<u64> {
-    let until = match node.public_state.is_terminal() {
-        true => node.finished_at?,
-        false => now,
+    let until = match node.public_state {
+        PublicState::Waiting => return None,
+        state if state.is_terminal() => node.finished_at?,
+        _ => now,
     };
     Some(until.saturating_sub(node.first_started_at?))
 }
@@ -112,12 +114,12 @@ mod tests {
             "then": {"kind": "let_run"}, "n": 2, "needed": 1, "met": 0, "unmet": 2, "pending": 0, "state": "impossible"}]);
         let edge = |from: &str| json!({"from": from, "to": "join", "group": "main", "on": "success", "state": "unmet"});
         let graph = json!({"id": "f_7_0192f3c1-6b1e-7c55-9a40-5d2f6d51c0aa", "kind": "etl", "public_flow_state": "failed",
-            "revision": 1, "nodes": [node("a", "failed"), node("b", "active"), join], "edges": [edge("a"), edge("z")]});
+            "revision": 1, "nodes": [node("a", "failed"), node("b", "active"), join, node("c", "waiting")], "edges": [edge("a"), edge("z")]});
         let drawn = picture(&serde_json::from_value(graph).unwrap(), 4_000);
-        assert_eq!((drawn.title.as_str(), drawn.summary.as_deref()), ("etl …51c0aa", Some("2 of 3 done · 1.2s")));
+        assert_eq!((drawn.title.as_str(), drawn.summary.as_deref()), ("etl …51c0aa", Some("2 of 4 done · 1.2s")));
         assert_eq!(
             drawn.nodes.iter().map(|node| node.duration_ms).collect::<Vec<_>>(),
-            [Some(1_200), Some(3_000), Some(1_200)]
+            [Some(1_200), Some(3_000), Some(1_200), None]
         );
         assert_eq!((drawn.nodes[0].note.as_deref(), drawn.nodes[2].parent), (Some("why"), Some(0)));
         assert_eq!((drawn.edges[0].from, drawn.edges[0].to, drawn.edges[0].rule), (0, 2, Rule::Quorum { k: 1, n: 2 }));

@@ -87,6 +87,15 @@ async fn fl_250_a_diamond_runs_over_http_and_its_last_member_gets_both_inputs() 
     let expected =
         json!({ "items": [{ "execution": made["members"]["c"], "outcome": "success", "value": { "json": "c" } }] });
     assert_eq!(read, expected);
+    let raw = http.post("/v1/work/input", d.held(json!({ "name": "right" }))).await;
+    assert_eq!((raw.status, raw.header("content-type")), (200, Some("application/json")), "{raw:?}");
+    assert_eq!(raw.body, "\"c\"", "the bytes as they are");
+    let from = |upstream: &str| d.held(json!({ "name": "right", "upstream": upstream }));
+    assert_eq!(http.post("/v1/work/input", from("c")).await.body, "\"c\"");
+    for wrong in [from("b"), d.held(json!({ "name": "middle" }))] {
+        let unknown = http.post("/v1/work/input", wrong).await.refused(404, "not_found");
+        assert_eq!(unknown["fields"]["what"], "input");
+    }
     let stale = json!({ "execution": d.execution(), "lease": d.0["lease"]["id"], "epoch": 9, "name": "right" });
     http.post("/v1/work/inputs/read", stale).await.refused(409, "stale_lease");
 
