@@ -38,9 +38,10 @@ pub struct AddEdges {
 /// What a flow has now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Grown {
-    /// Ids of the members of the call by their keys
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub members: BTreeMap<String, String>,
+    /// Ids of the members of the call by their keys, in the order given
+    #[serde(default, skip_serializing_if = "MemberIds::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub members: MemberIds,
     /// Keys of those that were there before
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members_existed: Vec<String>,

@@ -37,7 +37,8 @@ impl Client {
 
 impl FlowHandle {
     pub(super) fn submitted(client: Client, submitted: FlowSubmitted) -> Self {
-        Self { client, id: submitted.id, members: submitted.members, duplicate: submitted.duplicate }
+        let members = submitted.members.into_iter().collect();
+        Self { client, id: submitted.id, members, duplicate: submitted.duplicate }
     }
 
     pub fn id(&self) -> &str {

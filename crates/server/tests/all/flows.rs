@@ -318,6 +318,17 @@ async fn fl_12_a_repeated_submission_is_answered_with_the_first_flow() {
 }
 
 #[tokio::test]
+async fn fl_41_members_are_answered_in_the_order_given() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let members = ["z", "a", "m"].map(|key| json!({ "key": key, "kind": "load" }));
+    let made = http.post("/v1/flows", json!({ "kind": "etl", "members": members })).await;
+    let text = String::from_utf8_lossy(&made.body);
+    let places = ["\"z\":", "\"a\":", "\"m\":"].map(|key| text.find(key));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+}
+
+#[tokio::test]
 async fn api_11_a_graph_without_edges_ends_with_its_nodes() {
     let server = Server::dev().await;
     let mut http = server.http().await;
