@@ -64,6 +64,12 @@ pub struct Filter {
     pub concurrency_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Members of this flow
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Those whose end counts against their flow, or those of which that is not so
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<bool>,
     /// Held by this worker instance
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,

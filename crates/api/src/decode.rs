@@ -54,12 +54,21 @@ fn of_message(path: &str, message: &str) -> Problem {
     }
     if message.starts_with("unknown variant") {
         let names = known().join("`, `");
-        return Problem::invalid(path, format!("is `{first}`, allowed are `{names}`")).suggest(first, known());
+        // A policy decides what becomes of others, so that a word for none is told apart from other mistakes.
+        let code = if is_policy(path) { Code::UnknownPolicy } else { Code::InvalidArgument };
+        let detail = format!("`{path}` is `{first}`, allowed are `{names}`");
+        return Problem::new(code, detail).field("field", path).suggest(first, known());
     }
     match path {
         "" => Problem::new(Code::InvalidArgument, format!("the request is wrong: {message}")),
         _ => Problem::invalid(path, message),
     }
+}
+
+/// Whether a value is a policy itself, and not something inside of one.
+fn is_policy(path: &str) -> bool {
+    let path = path.strip_suffix(".kind").unwrap_or(path);
+    path.rsplit('.').next().is_some_and(|last| last.ends_with("policy"))
 }
 
 /// What stands between backticks.
@@ -127,6 +136,7 @@ pub fn json_depth(bytes: &[u8], max: usize) -> usize {
 mod tests {
     use super::*;
     use crate::execution::{ListQuery, Submit, SubmitBatch};
+    use crate::flow::{CancelFlow, SubmitFlow};
     use crate::operation::{Body, Reading};
     use bytes::Bytes;
 
@@ -175,6 +185,28 @@ mod tests {
         assert_eq!(body::<Submit>("{").code, Code::InvalidJson);
         assert_eq!(body::<Submit>("{} {}").code, Code::InvalidArgument);
         assert_eq!(body::<Submit>(r#"{"kind":"a"} x"#).code, Code::InvalidJson);
+    }
+
+    #[test]
+    fn fl_4_a_word_for_no_policy_is_told_under_its_own_code() {
+        for (text, field) in [
+            (r#"{"kind":"a","failure_policy":{"kind":"isolated"}}"#, "failure_policy.kind"),
+            (r#"{"kind":"a","completion_policy":{"kind":"al_terminal"}}"#, "completion_policy.kind"),
+            (
+                r#"{"kind":"a","members":[{"key":"x","kind":"k","groups":[{"policy":{"kind":"one_of"}}]}]}"#,
+                "members[0].groups[0].policy.kind",
+            ),
+            (r#"{"kind":"a","edges":[{"from":"x","to":"y","policy":{"kind":"none_of"}}]}"#, "edges[0].policy.kind"),
+        ] {
+            let problem = body::<SubmitFlow>(text);
+            assert_eq!((problem.code, problem.fields["field"].as_str()), (Code::UnknownPolicy, Some(field)), "{text}");
+            assert!(problem.detail.contains("allowed are `"), "{}", problem.detail);
+        }
+        assert_eq!(body::<CancelFlow>(r#"{"policy":"cancel_some"}"#).code, Code::UnknownPolicy);
+        let inside = body::<SubmitFlow>(
+            r#"{"kind":"a","members":[{"key":"x","kind":"k","policy":{"retry":{"jitter":"ful"}}}]}"#,
+        );
+        assert_eq!(inside.code, Code::InvalidArgument);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn document(version: &str) -> Value {
     schema_of::<crate::work::RenewItem>(&mut schemas);
     schema_of::<crate::execution::CancelItem>(&mut schemas);
     schema_of::<crate::execution::Order>(&mut schemas);
+    schema_of::<crate::flow::MemberOrder>(&mut schemas);
     schema_of::<crate::flow::Edge>(&mut schemas);
     schema_of::<crate::flow::Group>(&mut schemas);
     json!({

@@ -488,6 +488,10 @@ pub struct ListQuery {
     /// `key=value`
     pub tag: Option<String>,
     pub parent: Option<String>,
+    /// Members of this flow, in the order they were added
+    pub flow: Option<String>,
+    /// Those whose end counts against their flow, or those of which that is not so
+    pub against: Option<bool>,
     /// Held by this worker instance
     pub worker: Option<String>,
     /// The text of the key, or `b64:` and its bytes in base64
@@ -527,6 +531,10 @@ pub struct CountQuery {
     /// `key=value`
     pub tag: Option<String>,
     pub parent: Option<String>,
+    /// Members of this flow
+    pub flow: Option<String>,
+    /// Those whose end counts against their flow, or those of which that is not so
+    pub against: Option<bool>,
     pub worker: Option<String>,
     /// The text of the key, or `b64:` and its bytes in base64
     pub concurrency_key: Option<String>,

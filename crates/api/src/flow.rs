@@ -1,10 +1,12 @@
 //! Flows: graphs of executions. Here is what is submitted and added; how they are judged is in `policy`, what is read in
 //! `read`, and what is asked of a flow that is there in `steer`.
 
+mod ids;
 mod policy;
 mod read;
 mod steer;
 
+pub use ids::MemberIds;
 pub use policy::*;
 pub use read::*;
 pub use steer::*;
@@ -19,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 
 /// A flow to be, with its members and the edges between them. Only the kind is required.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `kind`, `members` and `edges`")]
 pub struct SubmitFlow {
     #[schema(example = "etl")]
     pub kind: String,
@@ -199,8 +201,9 @@ pub struct NewEdge {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FlowSubmitted {
     pub id: String,
-    /// Ids of the members by their keys
-    pub members: BTreeMap<String, String>,
+    /// Ids of the members by their keys, in the order given
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub members: MemberIds,
     /// Grows by one with each change of the graph
     pub revision: u64,
     pub public_flow_state: PublicFlowState,

@@ -51,6 +51,28 @@ pub struct Limits {
     pub batch_bytes: u64,
     pub claim_max: u64,
     pub wait_ms: u64,
+    #[serde(default)]
+    pub flow: FlowLimits,
+}
+
+/// How large flows may be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct FlowLimits {
+    pub members: u64,
+    pub edges: u64,
+    /// That lead to one member, and that leave one
+    pub edges_per_member: u64,
+    pub groups_per_member: u64,
+    /// In one call
+    pub submit_members: u64,
+    pub submit_edges: u64,
+    pub key_bytes: u64,
+    pub input_name_bytes: u64,
+    pub group_name_bytes: u64,
+    /// Inputs of one member that come with its claim; the others are read when asked for
+    pub inputs_inline_bytes: u64,
+    /// How long a flow may stay unsealed, unless it says otherwise
+    pub seal_by_ms: u64,
 }
 
 /// How the node that answers is configured. Empty if it was not told, as inside of an application.

@@ -86,7 +86,7 @@ impl Serialize for Payload {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with one of `json`, `text` and `base64`")]
 struct Wire {
     #[serde(default, deserialize_with = "present")]
     json: Option<Box<RawValue>>,

@@ -54,6 +54,7 @@ const GRAPH: &[Code] = &[
     Code::ThresholdUnreachable,
     Code::Cycle,
     Code::GraphTooLarge,
+    Code::UnknownPolicy,
     Code::LimitExceeded,
 ];
 const GROWTH: &[Code] = &[Code::FlowClosed, Code::ExecutionTerminal, Code::GroupDecided, Code::DownstreamBegun];
@@ -263,7 +264,7 @@ operations! {
     GetFlow "get_flow" "flows": Get "/v1/flows/{flow}" (1) Read 200
         { f::FlowQuery, [NoBody], Small } => [f::Flow], [FLOW], "Get a flow, and wait for it if asked";
     ListMembers "list_members" "flows": Get "/v1/flows/{flow}/members" (1) Read 200
-        { f::MembersQuery, [NoBody], Small } => [f::Members], [FLOW, LIST], "Its members, in the order they were added";
+        { f::MembersQuery, [NoBody], Small } => [f::Members], [FLOW, LIST], "Its members, in the order they were added or by their keys";
     ListEdges "list_edges" "flows": Get "/v1/flows/{flow}/edges" (1) Read 200
         { f::EdgesQuery, [NoBody], Small } => [Page<f::Edge>], [FLOW, LIST, &[Code::UnknownNode]], "Its edges, upstream by upstream";
     ListGroups "list_groups" "flows": Get "/v1/flows/{flow}/groups" (1) Read 200
@@ -284,11 +285,11 @@ operations! {
     FinishFlow "finish_flow" "flows": Post "/v1/flows/{flow}/finish" (1) Submit 200
         { NoQuery, [f::Finish], Small } => [f::Finished], [FLOW_CHANGE, &[Code::FlowTerminal]], "Declare its outcome";
     CancelFlow "cancel_flow" "flows": Post "/v1/flows/{flow}/cancel" (1) Submit 200
-        { NoQuery, [f::CancelFlow], Small } => [f::FlowCancelled], [FLOW_CHANGE, &[Code::FlowTerminal]], "Cancel a flow, and wait for its members if asked";
+        { NoQuery, [f::CancelFlow], Small } => [f::FlowCancelled], [FLOW_CHANGE, &[Code::FlowTerminal, Code::UnknownPolicy]], "Cancel a flow, and wait for its members if asked";
     ChangeFlow "change_flow" "flows": Patch "/v1/flows/{flow}" (1) Submit 200
         { NoQuery, [f::ChangeFlow], Small } => [f::FlowChanged], [FLOW_CHANGE, &[Code::FlowClosed]], "Change its tags, or stop its growth";
-    ReplayFlow "replay_flow" "flows": Post "/v1/flows/{flow}/replay" (1) SubmitOrOperate 200
-        { NoQuery, [f::ReplayFlow], Small } => [f::FlowReplayed], [FLOW_CHANGE, &[Code::FlowClosed]], "Replay every member that counts against it";
+    ReplayFlow "replay_flow" "flows": Post "/v1/flows/{flow}/replay" (1) SubmitOrOperate 202
+        { NoQuery, [f::ReplayFlow], Small } => [b::BulkJob], [FLOW_CHANGE, &[Code::FlowClosed]], "Replay every member that counts against it, in a bulk job";
     PurgeFlow "purge_flow" "flows": Delete "/v1/flows/{flow}" (1) Operate 202
         { x::PurgeQuery, [NoBody], Small } => [x::Purging], [FLOW_CHANGE, &[Code::FlowNotTerminal]], "Remove a flow that is done, with all its members";
 
@@ -332,6 +333,8 @@ operations! {
         [FENCED, OWN_FLOW, &[Code::UnknownNode, Code::QuorumUnreachable]], "Say that edges are known, in the flow of work that is held";
     FinishOwnFlow "finish_own_flow" "work": Post "/v1/work/finish-flow" (0) Work 200
         { NoQuery, [f::FinishOwnFlow], Small } => [f::Finished], [FENCED, OWN_FLOW, &[Code::FlowTerminal]], "Declare the outcome of the flow of work that is held";
+    ReadInput "read_input" "work": Post "/v1/work/input" (0) Work 200
+        { NoQuery, [f::ReadInput], Small } => [Raw], [FENCED, &[Code::NotFound]], "The bytes of an input of work that is held";
     ReadInputs "read_inputs" "work": Post "/v1/work/inputs/read" (0) Work 200
         { NoQuery, [f::ReadInputs], Small } => [f::Inputs], [FENCED], "Read inputs of work that is held";
 

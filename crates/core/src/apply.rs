@@ -69,12 +69,14 @@ pub(crate) fn may(who: &Principal, command: &Command) -> Result<(), Rejection> {
         Command::RegisterWorker(_) | Command::BeatWorker(_) => scopes.need(work.with(Scopes::ENGINE), "work"),
         Command::DrainWorker(_) | Command::UndrainWorker(_) => scopes.need(work.with(operate), "operate"),
         // Only what the caller did itself is found again.
-        Command::KeepAnswer(_) => scopes.need(work.with(operate), "work"),
+        Command::KeepAnswer(_) => scopes.need(submit.with(work).with(operate), "work"),
         Command::Cancel(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         Command::SetTags(cmd) => fenced_or(scopes, cmd.fence.is_some(), submit.with(operate)),
         // To run what its dependencies forbid is an operator's decision.
         Command::Replay(cmd) if cmd.ignore_dependencies => scopes.need(operate, "operate"),
         Command::ChangePriority(_) | Command::Replay(_) => scopes.need(submit.with(operate), "submit"),
+        // Whoever may replay each member of a flow may replay them together.
+        Command::StartBulk(cmd) if cmd.is_replay_of_flow() => scopes.need(submit.with(operate), "submit"),
         Command::Revoke(_)
         | Command::Hold(_)
         | Command::Release(_)

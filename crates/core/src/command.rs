@@ -612,6 +612,12 @@ pub struct StartBulk {
     pub max: Option<u64>,
 }
 
+impl StartBulk {
+    pub(crate) fn is_replay_of_flow(&self) -> bool {
+        self.filter.flow.is_some() && matches!(self.verb, Verb::Replay { .. } | Verb::ReplayAlone { .. })
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StopBulk {
     pub id: BulkId,

@@ -9,9 +9,11 @@ use weft_api::bulk as wire;
 use weft_api::execution as x;
 use weft_api::operation::{NoBody, NoQuery};
 use weft_api::{Args, Moment, Problem, Reply};
+use weft_core::command::{DeadlineWish, Steps};
 use weft_core::error::Rejection;
 use weft_core::filter::Filter;
 use weft_core::record::bulk_job::Verb;
+use weft_core::text::Text;
 use weft_core::{BulkId, Time};
 use weft_engine::{BulkRequest, BulkState, BulkView, Client};
 
@@ -70,6 +72,8 @@ fn filter(filter: wire::Filter) -> Result<Filter, Problem> {
         tag: filter.tag,
         concurrency_key: filter.concurrency_key,
         parent: filter.parent,
+        flow: filter.flow,
+        against: filter.against,
         worker: filter.worker,
         created_from: filter.created_from,
         created_until: filter.created_until,
@@ -87,7 +91,6 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
         ("request_id", "is for one execution; give the job a `request_id`"),
         ("expected_epoch", "is of one execution, and a bulk job meets many"),
         ("result", "is of one execution, and a bulk job meets many"),
-        ("downstream", "is of members of a flow; a bulk job reopens what depends on what it replays"),
         ("ignore_dependencies", "is decided for one member of a flow at a time"),
     ] {
         if body.args.contains_key(name) {
@@ -103,8 +106,7 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
         wire::Verb::Replay => {
             let args: x::Replay = body.args()?;
             let (deadline, steps) = (deadline(&args)?, steps(args.steps));
-            let (delay_ms, priority) = (args.delay_ms, args.priority);
-            Verb::Replay { reason: text(args.reason), deadline, delay_ms, priority, steps }
+            replay(text(args.reason), deadline, args.delay_ms, args.priority, steps, args.downstream)
         }
         wire::Verb::Hold => {
             let args: x::HoldRequest = body.args()?;
@@ -140,7 +142,22 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
     })
 }
 
-fn job(view: BulkView) -> wire::BulkJob {
+/// A replay, which opens again what depends on it unless it is to keep that.
+pub fn replay(
+    reason: Text,
+    deadline: DeadlineWish,
+    delay_ms: Option<u64>,
+    priority: Option<u32>,
+    steps: Steps,
+    downstream: Option<x::Downstream>,
+) -> Verb {
+    match downstream {
+        Some(x::Downstream::Keep) => Verb::ReplayAlone { reason, deadline, delay_ms, priority, steps },
+        Some(x::Downstream::Reopen) | None => Verb::Replay { reason, deadline, delay_ms, priority, steps },
+    }
+}
+
+pub fn job(view: BulkView) -> wire::BulkJob {
     let definition = view.definition;
     let known = wire::Verb::ALL.into_iter().find(|verb| verb.name() == definition.verb.name());
     wire::BulkJob {
@@ -177,6 +194,8 @@ fn filter_view(filter: Filter) -> wire::Filter {
         tag: filter.tag.map(|(key, value)| format!("{key}={value}")),
         concurrency_key: filter.concurrency_key.as_deref().map(key_text),
         parent: filter.parent.map(|parent| parent.to_string()),
+        flow: filter.flow.map(|flow| flow.to_string()),
+        against: filter.against,
         worker: filter.worker.map(|worker| worker.to_string()),
         created_from: moment(filter.created_from),
         created_until: moment(filter.created_until),
@@ -214,7 +233,7 @@ mod tests {
             ("revoke", json!({ "expected_epoch": 3 }), "args.expected_epoch"),
             ("cancel", json!({ "request_id": "r" }), "args.request_id"),
             ("force_complete", json!({ "result": { "json": 1 } }), "args.result"),
-            ("replay", json!({ "downstream": "keep" }), "args.downstream"),
+            ("replay", json!({ "ignore_dependencies": true }), "args.ignore_dependencies"),
             ("cancel", json!({ "grace_ms": 3 }), "grace_ms"),
             ("purge", json!({ "reson": "old" }), "args.reson"),
         ] {

@@ -12,7 +12,6 @@ use crate::rejection::problem;
 use crate::steer::{answered, expected};
 use crate::{Acting, Answer, request_id, text};
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use weft_api::execution as x;
 use weft_api::flow as wire;
 use weft_api::operation::{NoBody, NoQuery};
@@ -156,7 +155,7 @@ impl Acting<'_> {
     }
 }
 
-fn flow_id(text: &str) -> Result<FlowId, Problem> {
+pub fn flow_id(text: &str) -> Result<FlowId, Problem> {
     text.parse().map_err(|_| problem(Rejection::InvalidId { expected: "f" }).field("got", text))
 }
 
@@ -188,7 +187,7 @@ fn grown(grown: FlowGrown) -> wire::Grown {
     let existed = grown.members.iter().filter(|(.., existed)| *existed);
     wire::Grown {
         members_existed: existed.map(|(key, ..)| key.to_string()).collect(),
-        members: grown.members.iter().map(|(key, id, _)| (key.to_string(), id.to_string())).collect::<BTreeMap<_, _>>(),
+        members: grown.members.iter().map(|(key, id, _)| (key.to_string(), id.to_string())).collect(),
         edges_existed: grown.edges_existed,
         revision: grown.revision,
     }

@@ -188,6 +188,7 @@ impl Dispatch {
             Call::AddOwnEdges(args) => it.add_own_edges(*args).await,
             Call::SealOwnMembers(args) => it.seal_own_members(*args).await,
             Call::FinishOwnFlow(args) => it.finish_own_flow(*args).await,
+            Call::ReadInput(args) => it.read_input(*args).await,
             Call::ReadInputs(args) => it.read_inputs(*args).await,
             Call::RegisterWorker(args) => it.register_worker(*args).await,
             Call::Heartbeat(args) => it.heartbeat(*args).await,

@@ -46,6 +46,19 @@ impl Acting<'_> {
                 batch_bytes: limits::BATCH_BYTES_MAX as u64,
                 claim_max: limits::CLAIM_MAX as u64,
                 wait_ms: limits::CLAIM_WAIT_MAX_MS,
+                flow: wire::FlowLimits {
+                    members: set.flow_members_max.into(),
+                    edges: set.flow_edges_max,
+                    edges_per_member: set.edges_per_member_max.into(),
+                    groups_per_member: limits::GROUPS_PER_MEMBER_MAX as u64,
+                    submit_members: limits::FLOW_SUBMIT_MEMBERS_MAX as u64,
+                    submit_edges: limits::FLOW_SUBMIT_EDGES_MAX as u64,
+                    key_bytes: limits::NODE_KEY_MAX as u64,
+                    input_name_bytes: limits::INPUT_NAME_MAX as u64,
+                    group_name_bytes: limits::GROUP_NAME_MAX as u64,
+                    inputs_inline_bytes: set.inputs_inline_max as u64,
+                    seal_by_ms: set.seal_by_ms,
+                },
             },
         })
         .into()

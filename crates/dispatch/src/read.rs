@@ -2,6 +2,7 @@
 
 use crate::across::{Asked, Of};
 use crate::cursor::Bound;
+use crate::flow::flow_id;
 use crate::rejection::problem;
 use crate::submit::time;
 use crate::view;
@@ -214,6 +215,8 @@ impl Acting<'_> {
             kind: query.kind,
             tag: query.tag,
             parent: query.parent,
+            flow: query.flow,
+            against: query.against,
             worker: query.worker,
             concurrency_key: query.concurrency_key,
             created_from: query.created_from,
@@ -335,6 +338,7 @@ pub fn tag(tag: Option<&str>) -> Result<Option<(Text, Text)>, Problem> {
 pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
     let tag = tag(query.tag.as_deref())?;
     let parent = query.parent.as_deref().map(execution_id).transpose()?;
+    let flow = query.flow.as_deref().map(flow_id).transpose()?;
     let text = |text: &Option<String>| text.as_deref().map(Into::into);
     Ok(ListFilter {
         states: query.state.iter().map(|state| view::core_state(*state)).collect(),
@@ -342,6 +346,8 @@ pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
         kind: text(&query.kind),
         tag,
         parent,
+        flow,
+        against: query.against,
         worker: text(&query.worker),
         concurrency_key: query.concurrency_key.as_deref().map(key_bytes).transpose()?,
         created_from: query.created_from.map(time),

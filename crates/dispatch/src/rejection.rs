@@ -77,6 +77,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::GroupNotFound => problem.field("what", "group"),
         Rejection::FlowClosed { why } => problem.field("state", why).hint(match why {
             "fixed" => "submit another flow; this one was told to stay as it is",
+            "cancelled" | "ending" => "submit another flow; no replay escapes the end of this one",
             _ => "submit another flow; `replay` of a member reopens one that is done",
         }),
         Rejection::FlowTerminal { outcome, cause } => problem.field("outcome", outcome.name()).field("cause", cause),
@@ -124,7 +125,7 @@ fn graph(problem: Problem, found: &[Wrong]) -> Problem {
     let Some(first) = found.first() else { return all };
     let all = all.field("path", first.path.clone());
     match (&first.wrong, found.len()) {
-        (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("max", *limit).field("got", *got),
+        (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("limit", *limit).field("got", *got),
         (Fault::Member { rejection, .. }, _) => {
             let inner = self::problem((**rejection).clone());
             inner.fields.into_iter().fold(all, |all, (name, value)| all.field(&name, value))

@@ -120,6 +120,29 @@ pub(crate) async fn read(shared: &Shared, who: &Principal, id: BulkId) -> Result
     Ok(view(id, job, counts))
 }
 
+/// Time between two looks at a job that is waited for: short at first, for the many jobs that are short.
+const LOOK_FIRST_MS: u64 = 10;
+const LOOK_MAX_MS: u64 = 1_000;
+
+/// Looks at a job until it has ended or the time is up.
+pub(crate) async fn wait(
+    shared: &Shared,
+    who: &Principal,
+    mut view: BulkView,
+    deadline: Time,
+) -> Result<BulkView, Rejection> {
+    let mut pause = LOOK_FIRST_MS;
+    loop {
+        let left = deadline.since(shared.runtime.clock());
+        if view.ended_at.is_some() || left == 0 {
+            return Ok(view);
+        }
+        shared.runtime.sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LOOK_MAX_MS);
+        view = read(shared, who, view.id).await?;
+    }
+}
+
 fn view(id: BulkId, job: Job, counts: Counts) -> BulkView {
     BulkView {
         id,

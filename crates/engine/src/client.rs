@@ -548,8 +548,17 @@ impl Client {
             Reply::BulkStarted(id) => Ok(id),
             other => Err(other),
         })?;
-        let value = self.bulk(started.value).await?;
+        // Whoever may start a job hears what became of the start, also if it may look after no other.
+        let value = bulk::read(&self.shared, &self.principal, started.value).await?;
         Ok(Answered { value, repeated: started.repeated })
+    }
+
+    /// Starts a bulk job and waits up to `wait_ms` for its end; answers how far it is then.
+    pub async fn start_bulk_and_wait(&self, request: BulkRequest, wait_ms: u64) -> Result<BulkView, Rejection> {
+        weft_core::text::check_range("wait_ms", wait_ms, 0, weft_core::limits::CLAIM_WAIT_MAX_MS)?;
+        let deadline = self.shared.runtime.clock() + wait_ms;
+        let started = self.start_bulk(request).await?.value;
+        bulk::wait(&self.shared, &self.principal, started, deadline).await
     }
 
     /// How far a bulk job is.

@@ -23,7 +23,7 @@ use weft_core::schema::{
     IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, step as step_schema,
 };
 use weft_core::text::Text;
-use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
 use weft_store::{Entry, Found, Place, Range, Scan, Target};
 
 /// An execution with everything derived from it.
@@ -77,6 +77,10 @@ pub struct ListFilter {
     pub kind: Option<Text>,
     pub tag: Option<(Text, Text)>,
     pub parent: Option<ExecutionId>,
+    /// Members of this flow, in the order they were added or backwards.
+    pub flow: Option<FlowId>,
+    /// Those whose end counts against their flow, or those of which that is not so.
+    pub against: Option<bool>,
     pub worker: Option<Text>,
     pub concurrency_key: Option<Bytes>,
     pub created_from: Option<Time>,
@@ -101,6 +105,8 @@ impl ListFilter {
             kind: self.kind.clone(),
             tag: self.tag.clone(),
             parent: self.parent,
+            flow: self.flow,
+            against: self.against,
             worker: self.worker.clone(),
             concurrency_key: self.concurrency_key.clone(),
             created_from: self.created_from,
@@ -540,7 +546,7 @@ async fn listed(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<
             let Some(found) = &entry.found else { continue };
             let Some(key) = entry.key() else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if !wanted.matches(&execution) {
+            if !walk.means(&execution) {
                 continue;
             }
             if last.is_some() {
@@ -563,7 +569,7 @@ async fn listed(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<
     }
 }
 
-/// A place in the whole list: time of creation, then id.
+/// A place in the whole list: time of creation, or the number of a member, then id.
 pub(crate) type Cursor = (i64, uuid::Uuid, PartitionId);
 
 pub(crate) fn place_of(entry: &Entry) -> Option<Cursor> {
@@ -586,7 +592,8 @@ fn parse_cursor(text: &str) -> Result<Cursor, Rejection> {
     Ok((created, uuid, PartitionId(partition)))
 }
 
-/// A walk over the executions of a namespace by (created, id), in one partition or in all.
+/// A walk over the executions of a namespace by (created, id), in one partition or in all; over those of one flow in the
+/// order they were added.
 pub(crate) struct Walk<'a> {
     pub namespace: &'a Text,
     /// Names the states and times to walk through; whether what is met matches is for the caller to judge.
@@ -596,6 +603,11 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Whether one that was met is meant. The members of a flow are found without a look at its namespace.
+    fn means(&self, execution: &Execution) -> bool {
+        execution.spec.namespace == *self.namespace && self.filter.matches(execution)
+    }
+
     /// The next entries after the cursor, over all wanted states, and whether there are more.
     pub async fn page(
         &self,
@@ -604,6 +616,9 @@ impl Walk<'_> {
         limit: usize,
     ) -> Result<(Vec<Entry>, bool), Rejection> {
         let filter = self.filter;
+        if let Some(flow) = filter.flow {
+            return self.members(shared, flow, cursor, limit).await;
+        }
         // Usual states have no index of their own: the list by time is walked, and what does not match is passed.
         let by_time = filter.states.is_empty() || filter.states.iter().any(|state| state.is_usual());
         let namespace = Value::text(self.namespace);
@@ -668,6 +683,35 @@ impl Walk<'_> {
         entries.truncate(limit);
         Ok((entries, more))
     }
+
+    /// Costs no more than the flow is large, however many executions there are beside it.
+    async fn members(
+        &self,
+        shared: &Shared,
+        flow: FlowId,
+        cursor: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Entry>, bool), Rejection> {
+        let elsewhere = self.partition.is_some_and(|partition| partition != flow.partition());
+        if elsewhere || place::of_flow(shared, flow).is_err() {
+            return Ok((Vec::new(), false));
+        }
+        let prefix = vec![Value::bytes(flow.uuid().as_bytes())];
+        let after = cursor.map(|(number, uuid, _)| Place {
+            columns: vec![prefix[0].clone(), Value::Int(*number)],
+            key: Bytes::copy_from_slice(uuid.as_bytes()),
+        });
+        let scan = Scan {
+            target: Target::Index(IndexId::Members),
+            ranges: vec![Range { prefix, after, until: None }],
+            limit,
+            descending: !self.ascending,
+            parts: Some(schema::LIGHT),
+        };
+        let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?;
+        let page = page.into_iter().next().unwrap_or_default();
+        Ok((page.entries, page.more))
+    }
 }
 
 pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) -> Result<Counts, Rejection> {
@@ -681,7 +725,7 @@ pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) ->
             cursor = place_of(entry);
             let (Some(found), Some(key)) = (&entry.found, entry.key()) else { continue };
             let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if wanted.matches(&execution) {
+            if walk.means(&execution) {
                 let spec = &execution.spec;
                 let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
                 *counts.entry(group).or_default() += 1;

@@ -11,6 +11,7 @@ pub fn all() -> Vec<(String, Graph)> {
         ("map_reduce", map_reduce()),
         ("fan", fan(10_000)),
         ("chain", chain(10_000, 5_000)),
+        ("steps", steps()),
         ("odd", odd()),
         ("single", chain(1, 0)),
         ("empty", Graph::default()),
@@ -158,6 +159,18 @@ pub fn chain(long: usize, active: usize) -> Graph {
     let nodes = (0..long).map(|at| member(&format!("step-{at}"), "chain.step", state(at), 10)).collect();
     let edges = (1..long).map(|at| if at <= active { met(at - 1, at) } else { Edge::new(at - 1, at) }).collect();
     Graph { title: "chain".to_owned(), state: "running".to_owned(), summary: None, nodes, edges }
+}
+
+/// Forty steps one after the other, and a check beside some of them that is waited for later.
+pub fn steps() -> Graph {
+    let mut graph = chain(40, 24);
+    for at in [3, 8, 20] {
+        graph.nodes.push(member(&format!("check-{at}"), "chain.check", State::Completed, 40));
+        let check = graph.nodes.len() - 1;
+        graph.edges.push(input("rows", met(at, check)));
+        graph.edges.push(met(check, at + 9));
+    }
+    graph
 }
 
 /// Every member of one half leads to every member of the other.

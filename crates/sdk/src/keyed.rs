@@ -116,6 +116,7 @@ pub fn wait_of(call: &Call) -> Duration {
         Call::GetResult(args) => args.query.wait_ms,
         Call::GetFlow(args) => args.query.wait_ms,
         Call::CancelFlow(args) => args.body.wait_ms,
+        Call::ReplayFlow(args) => args.body.wait_ms,
         Call::Claim(args) => args.body.wait_ms,
         _ => None,
     };

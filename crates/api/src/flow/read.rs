@@ -166,7 +166,7 @@ pub struct FlowQuery {
     pub until: Option<String>,
 }
 
-/// Which members, in the order they were added.
+/// Which members.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -180,11 +180,24 @@ pub struct MembersQuery {
     pub begun: Option<bool>,
     /// Children of this execution
     pub parent: Option<String>,
+    /// The one with this key
+    pub key: Option<String>,
+    /// `added` unless given
+    pub order: Option<MemberOrder>,
     /// 1 to 1000, 50 unless given
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
     /// As the page before gave it
     pub cursor: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemberOrder {
+    /// As they were added
+    Added,
+    /// By their keys; each page looks at the whole flow
+    Key,
 }
 
 /// One page of members.

@@ -38,9 +38,10 @@ pub struct AddEdges {
 /// What a flow has now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Grown {
-    /// Ids of the members of the call by their keys
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub members: BTreeMap<String, String>,
+    /// Ids of the members of the call by their keys, in the order given
+    #[serde(default, skip_serializing_if = "MemberIds::is_empty")]
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub members: MemberIds,
     /// Keys of those that were there before
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members_existed: Vec<String>,
@@ -160,7 +161,7 @@ pub struct FlowChanged {
     pub growth: Growth,
 }
 
-/// Replays every member that counts against the flow.
+/// Replays every member that counts against the flow, in a bulk job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayFlow {
@@ -176,21 +177,12 @@ pub struct ReplayFlow {
     /// `reopen` unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub downstream: Option<crate::execution::Downstream>,
+    /// Waits this long for the end of the job, which goes on by itself
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 60000)]
+    pub wait_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct FlowReplayed {
-    /// Members that counted against the flow and were looked at
-    pub matched: u64,
-    pub replayed: u64,
-    /// By code
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub refused: BTreeMap<String, u64>,
-    /// There are more than one call replays; call again
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub more: bool,
 }
 
 /// A running member adds members and edges to its own flow.
@@ -264,6 +256,22 @@ pub struct FinishOwnFlow {
     pub reason: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+}
+
+/// One input of work that is held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadInput {
+    pub execution: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// That of the edge
+    pub name: String,
+    /// The key of the member it comes from, where several hand over under one name
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
 }
 
 /// The inputs under one name of work that is held: those that did not come with the claim too.

@@ -1,4 +1,4 @@
-//! `weft flow members`: the executions of a flow, in the order they were added.
+//! `weft flow members`: the executions of a flow.
 
 use crate::End;
 use crate::remote::{Form, Remote, flow_name, states};
@@ -6,11 +6,11 @@ use crate::render::{self, time};
 use crate::terminal;
 use anyhow::Result;
 use weft_api::execution::{Execution, PublicState};
-use weft_api::flow::MembersQuery;
+use weft_api::flow::{MemberOrder, MembersQuery};
 use weft_api::op;
 use weft_api::operation::NoBody;
 
-/// List the members of a flow, in the order they were added
+/// List the members of a flow, in the order they were added or by their keys
 #[derive(clap::Args)]
 #[command(before_help = "example: weft flow members 3c9e01 --state waiting,active")]
 pub struct Args {
@@ -25,6 +25,10 @@ pub struct Args {
     /// Only those whose end counts against the flow
     #[arg(long, help_heading = "Selection")]
     against: bool,
+
+    /// By their keys instead of the order they were added in
+    #[arg(long)]
+    by_key: bool,
 
     /// How many at most
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..), allow_negative_numbers = true)]
@@ -46,6 +50,7 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let mut query = MembersQuery {
         state: args.state,
         against: args.against.then_some(true),
+        order: args.by_key.then_some(MemberOrder::Key),
         limit: Some(page),
         ..MembersQuery::default()
     };

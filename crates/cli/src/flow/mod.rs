@@ -1,6 +1,8 @@
 //! Commands about flows: submitting, reading, drawing, watching, and every verb.
 
+pub mod add;
 pub mod cancel;
+mod file;
 pub mod get;
 pub mod graph;
 pub mod list;
@@ -28,6 +30,7 @@ pub enum Command {
     Members(With<members::Args>),
     Graph(With<graph::Args>),
     Watch(With<watch::Args>),
+    Add(With<add::Args>),
     Cancel(With<cancel::Args>),
     Replay(With<replay::Args>),
     Seal(With<seal::Args>),
@@ -41,6 +44,7 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
         Command::Members(with) => with.run(before, colour, members::run),
         Command::Graph(with) => with.run(before, colour, graph::run),
         Command::Watch(with) => with.run(before, colour, watch::run),
+        Command::Add(with) => with.run(before, colour, add::run),
         Command::Cancel(with) => with.run(before, colour, cancel::run),
         Command::Replay(with) => with.run(before, colour, replay::run),
         Command::Seal(with) => with.run(before, colour, seal::run),

@@ -1,12 +1,13 @@
 //! `weft flow replay`: runs again what counts against a flow.
 
 use crate::End;
-use crate::remote::{Remote, duration, flow_name};
+use crate::remote::{self, Remote, duration, flow_name};
 use crate::render::count;
 use anyhow::Result;
 use std::time::Duration;
-use weft_api::execution::StepsOnReplay;
-use weft_api::flow::{FlowReplayed, ReplayFlow};
+use weft_api::bulk::BulkJob;
+use weft_api::execution::{Downstream, StepsOnReplay};
+use weft_api::flow::ReplayFlow;
 use weft_api::op;
 use weft_api::operation::NoQuery;
 
@@ -33,7 +34,14 @@ pub struct Args {
     /// Go on after the last step that was recorded, instead of doing all of them again
     #[arg(long)]
     keep_steps: bool,
+
+    /// Leave what depends on them as it is, instead of opening again what has not begun
+    #[arg(long)]
+    keep_downstream: bool,
 }
+
+/// How long the first call waits for the job, which is nearly always over by then.
+const WAIT_MS: u64 = 2_000;
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = flow_name(&remote, &args.id).await?;
@@ -42,33 +50,23 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
         delay_ms: args.delay.map(|delay| delay.as_millis() as u64),
         priority: args.priority,
         steps: args.keep_steps.then_some(StepsOnReplay::Keep),
-        ..ReplayFlow::default()
+        downstream: args.keep_downstream.then_some(Downstream::Keep),
+        wait_ms: Some(WAIT_MS),
+        request_id: None,
     };
-    let mut told = FlowReplayed::default();
-    loop {
-        let one = remote.call::<op::ReplayFlow>("replay it", [id.clone()], NoQuery {}, body.clone()).await?;
-        told.matched += one.matched;
-        told.replayed += one.replayed;
-        for (code, times) in one.refused {
-            *told.refused.entry(code).or_default() += times;
-        }
-        remote.if_interrupted(format!("interrupted: replayed {}", count(told.replayed, "member")));
-        told.more = one.more;
-        // A call that could replay nothing would find the same members again.
-        if !one.more || one.replayed == 0 {
-            break;
-        }
-    }
-    remote.put(&told, &id, || format!("{id}  {}", shown(&told)))?;
-    Ok(if told.refused.is_empty() { End::Done } else { End::Refused })
+    let job = remote.call::<op::ReplayFlow>("replay it", [id.clone()], NoQuery {}, body).await?;
+    let total = super::read(&remote, &id).await?.summary.failures;
+    let job = remote::follow(&remote, "replay", job, total.into()).await?;
+    remote.put(&job, &id, || format!("{id}  {}", shown(&job)))?;
+    Ok(if job.refused.is_empty() { End::Done } else { End::Refused })
 }
 
-fn shown(told: &FlowReplayed) -> String {
-    if told.matched == 0 {
+fn shown(job: &BulkJob) -> String {
+    if job.matched == 0 {
         return "nothing counts against it".to_owned();
     }
-    let refused: u64 = told.refused.values().sum();
-    let codes: Vec<String> = told.refused.iter().map(|(code, times)| format!("{times} {code}")).collect();
+    let refused: u64 = job.refused.values().sum();
+    let codes: Vec<String> = job.refused.iter().map(|(code, times)| format!("{times} {code}")).collect();
     let refusals = if refused > 0 { format!("; {refused} refused: {}", codes.join(", ")) } else { String::new() };
-    format!("replayed {}{refusals}", count(told.replayed, "member"))
+    format!("replayed {}{refusals}", count(job.done, "member"))
 }

@@ -34,33 +34,38 @@ impl Bulk {
     pub async fn run(self, remote: &Remote, doing: &str, filter: &Filter, total: u64) -> Result<Option<BulkJob>> {
         let Self { verb, args } = self;
         let body = StartBulk { filter: filter.bulk(), verb, args, dry_run: false, max: None, request_id: None };
-        let mut job = match remote.call::<op::StartBulk>(doing, [], NoQuery {}, body).await {
+        let job = match remote.call::<op::StartBulk>(doing, [], NoQuery {}, body).await {
             Ok(job) => job,
             Err(error) if Fault::exit_code(&error) == Code::NotAllowed as u8 => return Ok(None),
             Err(error) => return Err(error),
         };
-        remote.stop_if_interrupted(&job);
-        let progress = Progress::new(remote.colour, doing, total);
-        let mut pause = LOOK_FIRST;
-        while !job.state.is_over() {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LOOK_MAX);
-            let looking = format!("look after the bulk job `{}`, which goes on", job.id);
-            job = remote.call::<op::GetBulk>(&looking, [job.id.clone()], NoQuery {}, NoBody {}).await?;
-            progress.reach(met(&job));
-            remote.stop_if_interrupted(&job);
-        }
-        progress.end();
-        if job.state == BulkState::Stopped {
-            let text = format!("cannot {doing} the rest: the bulk job `{}` was stopped after {}", job.id, met(&job));
-            return Err(Fault::new(Code::Refused, text).named("stopped").into());
-        }
-        if let Some(count) = job.refused.get("forbidden") {
-            let text = format!("cannot {doing} {count} of them: the key may not");
-            return Err(Fault::new(Code::NotAllowed, text).named("forbidden").into());
-        }
-        Ok(Some(job))
+        follow(remote, doing, job, total).await.map(Some)
     }
+}
+
+/// Follows a job to its end, which must not be a stop.
+pub async fn follow(remote: &Remote, doing: &str, mut job: BulkJob, total: u64) -> Result<BulkJob> {
+    remote.stop_if_interrupted(&job);
+    let progress = Progress::new(remote.colour, doing, total);
+    let mut pause = LOOK_FIRST;
+    while !job.state.is_over() {
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_MAX);
+        let looking = format!("look after the bulk job `{}`, which goes on", job.id);
+        job = remote.call::<op::GetBulk>(&looking, [job.id.clone()], NoQuery {}, NoBody {}).await?;
+        progress.reach(met(&job));
+        remote.stop_if_interrupted(&job);
+    }
+    progress.end();
+    if job.state == BulkState::Stopped {
+        let text = format!("cannot {doing} the rest: the bulk job `{}` was stopped after {}", job.id, met(&job));
+        return Err(Fault::new(Code::Refused, text).named("stopped").into());
+    }
+    if let Some(count) = job.refused.get("forbidden") {
+        let text = format!("cannot {doing} {count} of them: the key may not");
+        return Err(Fault::new(Code::NotAllowed, text).named("forbidden").into());
+    }
+    Ok(job)
 }
 
 /// Executions that are done with, one way or the other.

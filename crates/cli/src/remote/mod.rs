@@ -10,7 +10,7 @@ mod problem;
 mod select;
 mod wait;
 
-pub use bulk::Bulk;
+pub use bulk::{Bulk, follow};
 pub use input::{read_input, read_stdin};
 pub use name::{flow_name, names};
 pub use options::{Here, Options, With, duration};

@@ -1,6 +1,6 @@
 //! Lists: which executions, and walking them page by page.
 
-use super::{Remote, duration, names};
+use super::{Remote, duration, flow_name, names};
 use crate::fault::Fault;
 use crate::render::time::now_ms;
 use anyhow::Result;
@@ -35,6 +35,10 @@ pub struct Filter {
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     pub parent: Option<String>,
 
+    /// Only members of this flow, by its id or a unique end of it
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
+    pub flow: Option<String>,
+
     /// Only those that this worker instance holds
     #[arg(long, value_name = "INSTANCE", help_heading = "Selection")]
     pub worker: Option<String>,
@@ -62,18 +66,20 @@ pub enum Condition {
     Kind,
     Tag,
     Parent,
+    Flow,
     Worker,
     Since,
     Until,
 }
 
 impl Condition {
-    const ALL: [(&'static str, Condition); 8] = [
+    const ALL: [(&'static str, Condition); 9] = [
         ("state", Condition::State),
         ("lane", Condition::Lane),
         ("kind", Condition::Kind),
         ("tag", Condition::Tag),
         ("parent", Condition::Parent),
+        ("flow", Condition::Flow),
         ("worker", Condition::Worker),
         ("since", Condition::Since),
         ("until", Condition::Until),
@@ -153,13 +159,14 @@ impl Filter {
             Condition::Kind => once(&mut self.kind, text()),
             Condition::Tag => once(&mut self.tag, tag(value)?),
             Condition::Parent => once(&mut self.parent, text()),
+            Condition::Flow => once(&mut self.flow, text()),
             Condition::Worker => once(&mut self.worker, text()),
             Condition::Since => once(&mut self.since, moment(value)?),
             Condition::Until => once(&mut self.until, moment(value)?),
         }
     }
 
-    /// The conditions of `--filter` among the others, and the parent by its whole id.
+    /// The conditions of `--filter` among the others, and parent and flow by their whole ids.
     pub async fn resolve(mut self, remote: &Remote) -> anyhow::Result<Self> {
         for (condition, value) in std::mem::take(&mut self.filter).into_iter().flatten() {
             let twice = |why| Fault::usage(format!("`{value}` of `--filter`: {why}, in it or by its flag"));
@@ -167,6 +174,9 @@ impl Filter {
         }
         if let Some(parent) = self.parent.take() {
             self.parent = names(remote, &[parent]).await?.pop();
+        }
+        if let Some(flow) = self.flow.take() {
+            self.flow = Some(flow_name(remote, &flow).await?);
         }
         Ok(self)
     }
@@ -176,13 +186,14 @@ impl Filter {
     }
 
     pub fn list(&self) -> ListQuery {
-        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
+        let Self { state, lane, kind, tag, parent, flow, worker, since, until, filter: _ } = self.clone();
         ListQuery {
             state,
             lane,
             kind,
             tag,
             parent,
+            flow,
             worker,
             created_from: since,
             created_until: until,
@@ -191,13 +202,14 @@ impl Filter {
     }
 
     pub fn bulk(&self) -> weft_api::bulk::Filter {
-        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
+        let Self { state, lane, kind, tag, parent, flow, worker, since, until, filter: _ } = self.clone();
         weft_api::bulk::Filter {
             state,
             lane,
             kind,
             tag,
             parent,
+            flow,
             worker,
             created_from: since,
             created_until: until,
@@ -206,13 +218,14 @@ impl Filter {
     }
 
     pub fn count(&self) -> CountQuery {
-        let Self { state, lane, kind, tag, parent, worker, since, until, filter: _ } = self.clone();
+        let Self { state, lane, kind, tag, parent, flow, worker, since, until, filter: _ } = self.clone();
         CountQuery {
             state,
             lane,
             kind,
             tag,
             parent,
+            flow,
             worker,
             created_from: since,
             created_until: until,

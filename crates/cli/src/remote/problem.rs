@@ -58,11 +58,21 @@ fn refused(doing: &str, problem: &Problem) -> Fault {
         weft_api::Code::WorkerNotFound => "there is no such worker in this namespace",
         _ => &problem.detail,
     };
+    let several = several(problem);
+    let detail = several.as_deref().unwrap_or(detail);
     let fault = Fault::new(code, format!("{word} {doing}: {detail}")).named(problem.code.name());
-    match own_hint(problem).or_else(|| problem.hint.clone()) {
+    match own_hint(problem).or_else(|| problem.hint.clone().filter(|_| several.is_none())) {
         Some(hint) => fault.hint(hint),
         None => fault,
     }
+}
+
+/// All that is wrong with a graph, a line each, if that is more than one thing. Programs are pointed to where it stands.
+fn several(problem: &Problem) -> Option<String> {
+    let problems = problem.fields.get("problems")?.as_array().filter(|problems| problems.len() > 1)?;
+    let each = problems.iter().filter_map(|one| one["detail"].as_str());
+    let lines: Vec<String> = each.map(|detail| format!("\n  {}", crate::render::plain(detail))).collect();
+    Some(format!("{} things are wrong with the graph{}", problems.len(), lines.concat()))
 }
 
 /// What a person at a terminal can do: the server gives hints to programs.
@@ -101,6 +111,20 @@ mod tests {
         assert_eq!([Forbidden, Unauthorized].map(exit), [4, 4]);
         assert_eq!([ExecutionTerminal, InvalidArgument, RateLimited].map(exit), [1, 1, 1]);
         assert_eq!(exit(Busy), 3);
+    }
+
+    #[test]
+    fn fl_40_all_that_is_wrong_with_a_graph_is_told_a_line_each() {
+        let wrong = |detail: &str| serde_json::json!({ "code": "unknown_node", "detail": detail });
+        let told = |problems: Vec<serde_json::Value>| {
+            let problem = Problem::new(weft_api::Code::UnknownNode, "a; b").hint("all 2 are under `fields.problems`");
+            let problem = problem.field("problems", problems);
+            let (_, message, hint) = Fault::told(&fault("submit it", Error::Rejected(Box::new(problem))));
+            (message, hint.is_some())
+        };
+        let two = "cannot submit it: 2 things are wrong with the graph\n  `x` is none\n  `y` is none".to_owned();
+        assert_eq!(told(vec![wrong("`x` is none"), wrong("`y` is none")]), (two, false));
+        assert_eq!(told(vec![wrong("a")]), ("cannot submit it: a; b".to_owned(), true));
     }
 
     #[test]

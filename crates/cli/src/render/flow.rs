@@ -169,8 +169,9 @@ fn next(flow: &Flow) -> String {
         PublicFlowState::Open => &["flow graph {}", "flow seal {}"],
         PublicFlowState::Blocked => &["explain {}", "flow cancel {}"],
         PublicFlowState::Running | PublicFlowState::Ending => &["flow watch {}", "explain {}"],
-        PublicFlowState::Completed => &["flow graph {}"],
-        PublicFlowState::Failed | PublicFlowState::Cancelled => &["flow graph {}", "flow replay {}"],
+        PublicFlowState::Failed => &["flow graph {}", "flow replay {}"],
+        // No replay escapes a cancel.
+        PublicFlowState::Completed | PublicFlowState::Cancelled => &["flow graph {}"],
     };
     verbs.iter().map(|verb| format!("weft {}", verb.replace("{}", &id))).collect::<Vec<_>>().join(" · ")
 }
@@ -242,6 +243,16 @@ mod tests {
             ending(&ended, Paint::PLAIN),
             "cancelled after 4.1s, 9 of 9 done: 1 active, 1 waiting, 7 completed (requested by user:ann: wrong file)"
         );
+    }
+
+    #[test]
+    fn what_a_card_proposes_can_be_done() {
+        let last = |state: &str| {
+            let card = card(&flow(json!({ "public_flow_state": state })), 112_000, Paint::PLAIN);
+            card.lines().last().unwrap().to_owned()
+        };
+        assert!(last("failed").ends_with("weft flow replay …51c0aa"), "{}", last("failed"));
+        assert!(!last("cancelled").contains("replay"), "{}", last("cancelled"));
     }
 
     #[test]

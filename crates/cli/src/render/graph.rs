@@ -1,6 +1,7 @@
 //! The graph of a flow as `weft-graph` draws it.
 
 use super::id::short;
+use super::time::span;
 use std::collections::HashMap;
 use weft_api::execution::PublicState;
 use weft_api::flow::{Edge, EdgeState, Graph, GroupPolicy, Node, On};
@@ -39,10 +40,21 @@ pub fn picture(graph: &Graph, now: u64) -> weft_graph::Graph {
     weft_graph::Graph {
         title: format!("{} {}", graph.kind, short(&graph.id)),
         state: graph.public_flow_state.name().to_owned(),
-        summary: Some(format!("{ended} of {} done", graph.nodes.len())),
+        summary: Some(summary(graph, ended, now)),
         nodes: graph.nodes.iter().map(node).collect(),
         edges: graph.edges.iter().map(edge).collect(),
     }
+}
+
+/// `7 of 9 done · 4m 12s`: how long it took from the first start on, or has taken so far.
+fn summary(graph: &Graph, ended: usize, now: u64) -> String {
+    let done = format!("{ended} of {} done", graph.nodes.len());
+    let Some(began) = graph.nodes.iter().filter_map(|node| node.first_started_at).min() else { return done };
+    let until = match graph.public_flow_state.is_terminal() {
+        true => graph.nodes.iter().filter_map(|node| node.finished_at).max().unwrap_or(began),
+        false => now,
+    };
+    format!("{done} · {}", span(until.saturating_sub(began)))
 }
 
 fn places(graph: &Graph, name: impl Fn(&Node) -> &String) -> HashMap<&str, usize> {
@@ -66,10 +78,12 @@ fn state(state: PublicState) -> State {
     }
 }
 
+/// From its first start to its end, or to now. One that waits for a worker again is not being worked at.
 fn duration_ms(node: &Node, now: u64) -> Option<u64> {
-    let until = match node.public_state.is_terminal() {
-        true => node.finished_at?,
-        false => now,
+    let until = match node.public_state {
+        PublicState::Waiting => return None,
+        state if state.is_terminal() => node.finished_at?,
+        _ => now,
     };
     Some(until.saturating_sub(node.first_started_at?))
 }
@@ -100,12 +114,12 @@ mod tests {
             "then": {"kind": "let_run"}, "n": 2, "needed": 1, "met": 0, "unmet": 2, "pending": 0, "state": "impossible"}]);
         let edge = |from: &str| json!({"from": from, "to": "join", "group": "main", "on": "success", "state": "unmet"});
         let graph = json!({"id": "f_7_0192f3c1-6b1e-7c55-9a40-5d2f6d51c0aa", "kind": "etl", "public_flow_state": "failed",
-            "revision": 1, "nodes": [node("a", "failed"), node("b", "active"), join], "edges": [edge("a"), edge("z")]});
+            "revision": 1, "nodes": [node("a", "failed"), node("b", "active"), join, node("c", "waiting")], "edges": [edge("a"), edge("z")]});
         let drawn = picture(&serde_json::from_value(graph).unwrap(), 4_000);
-        assert_eq!((drawn.title.as_str(), drawn.summary.as_deref()), ("etl …51c0aa", Some("2 of 3 done")));
+        assert_eq!((drawn.title.as_str(), drawn.summary.as_deref()), ("etl …51c0aa", Some("2 of 4 done · 1.2s")));
         assert_eq!(
             drawn.nodes.iter().map(|node| node.duration_ms).collect::<Vec<_>>(),
-            [Some(1_200), Some(3_000), Some(1_200)]
+            [Some(1_200), Some(3_000), Some(1_200), None]
         );
         assert_eq!((drawn.nodes[0].note.as_deref(), drawn.nodes[2].parent), (Some("why"), Some(0)));
         assert_eq!((drawn.edges[0].from, drawn.edges[0].to, drawn.edges[0].rule), (0, 2, Rule::Quorum { k: 1, n: 2 }));

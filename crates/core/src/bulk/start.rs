@@ -29,7 +29,14 @@ pub fn start(tx: &mut Tx<'_>, who: &Principal, cmd: &StartBulk) -> Result<Reply,
     // With a maximum one partition follows the other, each with what is left of it: so it is exact.
     let rest = if cmd.max.is_some() { Standing::Ahead } else { Standing::Owed };
     let mut shares = vec![rest; usize::from(cmd.partitions.max(1))];
-    shares[0] = Standing::Owed;
+    match cmd.filter.flow.map(|flow| usize::from(flow.partition().0)) {
+        None => shares[0] = Standing::Owed,
+        // All members of a flow are in one partition; the others have nothing to do.
+        Some(only) => {
+            shares.fill(Standing::Over);
+            *shares.get_mut(only).ok_or(Rejection::FlowNotFound)? = Standing::Owed;
+        }
+    }
     let definition = Definition {
         namespace: who.namespace.clone(),
         by: who.name.clone(),

@@ -84,10 +84,10 @@ impl Bulk {
     /// The page that an engine which judges nothing would find.
     fn page(&self, world: &World, max: usize) -> BulkProgress {
         let share = self.share(world);
-        let place = |id: ExecutionId, created_at| Place { created_at, uuid: id.uuid() };
-        let mut all: Vec<Place> = world.executions().map(|it| place(it.id, it.hot.created_at)).collect();
+        let place = |id: ExecutionId, at| Place { at, uuid: id.uuid() };
+        let mut all: Vec<Place> = world.executions().map(|it| place(it.id, it.hot.created_at.ms())).collect();
         all.sort();
-        all.retain(|place| share.after.is_none_or(|after| *place > after) && place.created_at <= share.created_at);
+        all.retain(|place| share.after.is_none_or(|after| *place > after) && place.at <= share.created_at.ms());
         let more = all.len() > max;
         all.truncate(max);
         BulkProgress::Page { after: share.after, through: all.last().copied(), found: all, more }

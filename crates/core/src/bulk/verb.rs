@@ -17,6 +17,12 @@ impl Verb {
                     Replay { id, reason, deadline, delay_ms, priority, steps, downstream, ignore_dependencies };
                 Command::Replay(replay)
             }
+            Verb::ReplayAlone { reason, deadline, delay_ms, priority, steps } => {
+                let (downstream, ignore_dependencies) = (Downstream::Keep, false);
+                let replay =
+                    Replay { id, reason, deadline, delay_ms, priority, steps, downstream, ignore_dependencies };
+                Command::Replay(replay)
+            }
             Verb::Hold { reason, revoke } => Command::Hold(Hold { id, reason, revoke }),
             Verb::Release { reason } => Command::Release(Release { id, reason }),
             Verb::Revoke { reason, hold } => Command::Revoke(Revoke { id, expected_epoch: None, reason, hold }),

@@ -77,24 +77,67 @@ impl Definition {
 /// A verb with its arguments, without the execution it is done to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    Cancel { reason: Text, mode: CancelMode, cascade: bool },
-    Replay { reason: Text, deadline: DeadlineWish, delay_ms: Option<u64>, priority: Option<u32>, steps: Steps },
-    Hold { reason: Text, revoke: bool },
-    Release { reason: Text },
-    Revoke { reason: Text, hold: bool },
-    ForceComplete { reason: Text },
-    ForceFail { message: Text, reason: Text },
-    Purge { reason: Text },
-    Priority { priority: u32, reason: Text },
-    Tag { set: BTreeMap<Text, Text>, remove: Vec<Text>, reason: Text },
-    Reschedule { start: When, reason: Text },
+    Cancel {
+        reason: Text,
+        mode: CancelMode,
+        cascade: bool,
+    },
+    Replay {
+        reason: Text,
+        deadline: DeadlineWish,
+        delay_ms: Option<u64>,
+        priority: Option<u32>,
+        steps: Steps,
+    },
+    Hold {
+        reason: Text,
+        revoke: bool,
+    },
+    Release {
+        reason: Text,
+    },
+    Revoke {
+        reason: Text,
+        hold: bool,
+    },
+    ForceComplete {
+        reason: Text,
+    },
+    ForceFail {
+        message: Text,
+        reason: Text,
+    },
+    Purge {
+        reason: Text,
+    },
+    Priority {
+        priority: u32,
+        reason: Text,
+    },
+    Tag {
+        set: BTreeMap<Text, Text>,
+        remove: Vec<Text>,
+        reason: Text,
+    },
+    Reschedule {
+        start: When,
+        reason: Text,
+    },
+    /// As `Replay`, and what depends on a member that it replays stays as it is.
+    ReplayAlone {
+        reason: Text,
+        deadline: DeadlineWish,
+        delay_ms: Option<u64>,
+        priority: Option<u32>,
+        steps: Steps,
+    },
 }
 
 impl Verb {
     pub const fn name(&self) -> &'static str {
         match self {
             Verb::Cancel { .. } => "cancel",
-            Verb::Replay { .. } => "replay",
+            Verb::Replay { .. } | Verb::ReplayAlone { .. } => "replay",
             Verb::Hold { .. } => "hold",
             Verb::Release { .. } => "release",
             Verb::Revoke { .. } => "revoke",
@@ -114,6 +157,7 @@ impl Verb {
         match self {
             Verb::Cancel { reason, .. }
             | Verb::Replay { reason, .. }
+            | Verb::ReplayAlone { reason, .. }
             | Verb::Hold { reason, .. }
             | Verb::Release { reason }
             | Verb::Revoke { reason, .. }
@@ -195,10 +239,12 @@ impl Job {
     }
 }
 
-/// A place in the walk over the executions of a partition, which goes by their creation and then by their ids.
+/// A place in the walk over the executions of a partition, which goes by their creation and then by their ids. The members
+/// of one flow are walked in the order they were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
-    pub created_at: Time,
+    /// When it was created, in milliseconds; of a member its number.
+    pub at: u64,
     pub uuid: Uuid,
 }
 

@@ -222,3 +222,13 @@ pub const fn is_failure(outcome: Outcome, reason: super::execution::Reason) -> b
         Outcome::Success | Outcome::Skipped => false,
     }
 }
+
+/// Whether the end of this execution counts against the flow that it is a member of.
+pub fn is_against(execution: &super::Execution) -> bool {
+    match execution.hot.state {
+        super::execution::State::Done { outcome, reason, .. } => {
+            execution.member().is_some_and(|member| member.critical) && is_failure(outcome, reason)
+        }
+        _ => false,
+    }
+}

@@ -7,10 +7,11 @@ use crate::work::fenced;
 use crate::{Acting, Answer, request_id, text};
 use bytes::Bytes;
 use weft_api::flow as wire;
-use weft_api::operation::NoQuery;
-use weft_api::{Args, Problem, Reply};
+use weft_api::operation::{NoQuery, Raw};
+use weft_api::{Args, Code, Problem, Reply};
 use weft_core::command::{Fence, Payload, Within};
 use weft_core::error::Rejection;
+use weft_core::flow::member_id;
 use weft_core::record::execution::Outcome;
 use weft_core::{ExecutionId, FlowId};
 use weft_engine::Client;
@@ -110,6 +111,40 @@ impl Acting<'_> {
         answered(it.client.finish_flow(declaring).await, |(outcome, done)| {
             Reply::FinishOwnFlow(wire::Finished { outcome: view::outcome(outcome), done })
         })
+    }
+
+    /// The bytes that one upstream handed over, as they are. An upstream that ended without a result has none.
+    pub async fn read_input(&self, args: Plain<wire::ReadInput>) -> Result<Answer, Problem> {
+        let body = args.body;
+        let (id, client) = self.one(&body.execution).await?;
+        let fence = fenced(body.lease.as_deref(), body.epoch)?.ok_or_else(|| problem(Rejection::FenceRequired))?;
+        let from = match &body.upstream {
+            None => None,
+            Some(key) => {
+                let execution = client.get(id).await.map_err(problem)?.execution;
+                execution.member().map(|member| member_id(member.flow, key))
+            }
+        };
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = client.held_input(id, fence, &body.name, after).await.map_err(problem)?;
+            let meant = page.values.into_iter().filter(|(upstream, ..)| from.is_none_or(|from| from == *upstream));
+            found.extend(meant.map(|(.., value)| value));
+            after = page.next;
+            if after.is_none() || found.len() > 1 {
+                break;
+            }
+        }
+        if found.len() > 1 && from.is_none() {
+            let why = format!("is missing: several members hand over under `{}`", body.name);
+            return Err(Problem::invalid("upstream", why).hint("`upstream` of each input of the claim says which"));
+        }
+        let Some(value) = found.into_iter().next() else {
+            let why = format!("no input `{}` has been handed over to it", body.name);
+            return Err(Problem::new(Code::NotFound, why).field("what", "input"));
+        };
+        let value = value.map(|value| crate::view::payload(&value.bytes, value.content_type.as_ref()));
+        Ok(Reply::ReadInput(Raw(value)).into())
     }
 
     pub async fn read_inputs(&self, args: Plain<wire::ReadInputs>) -> Result<Answer, Problem> {

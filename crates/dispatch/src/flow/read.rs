@@ -17,7 +17,7 @@ use weft_core::error::Rejection;
 use weft_core::limits::LIST_LIMIT_MAX;
 use weft_core::record::flow::PublicFlowState;
 use weft_engine::Client;
-use weft_engine::flow::{EdgeFilter, EdgePlace, FlowFilter, MemberFilter};
+use weft_engine::flow::{EdgeFilter, EdgePlace, FlowFilter, MemberFilter, MemberOrder};
 
 type One<Q> = Args<[String; 1], Q, NoBody>;
 
@@ -72,12 +72,19 @@ impl Acting<'_> {
         let mut query = args.query;
         let (cursor, limit) = (query.cursor.take(), limit(query.limit.take())?);
         let bound = Bound::new("list_members", &args.path[0], &query);
+        let order = match query.order {
+            Some(wire::MemberOrder::Key) => {
+                MemberOrder::Key(opened(&bound, cursor.as_deref(), |key| Some(key.into()))?)
+            }
+            Some(wire::MemberOrder::Added) | None => MemberOrder::Added(opened(&bound, cursor.as_deref(), number)?),
+        };
         let filter = MemberFilter {
             states: query.state.iter().map(|state| crate::view::core_state(*state)).collect(),
             against: query.against,
             begun: query.begun,
             parent: query.parent.as_deref().map(execution_id).transpose()?,
-            after: opened(&bound, cursor.as_deref(), number)?,
+            key: query.key.as_deref().map(Into::into),
+            order,
             limit: Some(limit),
         };
         let page = client.members(id, filter).await.map_err(problem)?;
@@ -86,7 +93,7 @@ impl Acting<'_> {
         let members = wire::Members {
             items: members.map(|(execution, revision)| crate::view::execution(execution, *revision, now)).collect(),
             damaged: page.damaged.iter().map(ToString::to_string).collect(),
-            next_cursor: page.next.map(|next| bound.seal(&next.to_string())),
+            next_cursor: page.next.as_ref().and_then(behind).map(|place| bound.seal(&place)),
         };
         Ok(Reply::ListMembers(members).into())
     }
@@ -186,7 +193,7 @@ async fn groups(
     // The member of the last group may have more of them.
     let mut members_after = after.and_then(|(member, _)| member.checked_sub(1));
     for _ in 0..PAGES_MAX {
-        let filter = MemberFilter { after: members_after, limit: Some(LIST_LIMIT_MAX), ..MemberFilter::default() };
+        let filter = MemberFilter::added_after(members_after, LIST_LIMIT_MAX);
         let page = client.members(id, filter).await.map_err(problem)?;
         for member in page.members.iter().filter_map(|(execution, _)| execution.member()) {
             for (at, group) in view::groups(member).into_iter().enumerate() {
@@ -203,8 +210,8 @@ async fn groups(
                 last = Some(place);
             }
         }
-        members_after = page.next;
-        let Some(next) = page.next else { return Ok((items, None)) };
+        members_after = page.next_added();
+        let Some(next) = members_after else { return Ok((items, None)) };
         // Nothing of the members that were looked at is left.
         last = Some((next, u32::MAX));
     }
@@ -231,10 +238,10 @@ async fn draw(
     let after = match begin {
         Drawn::Edges(after) => after,
         Drawn::Nodes(after) => {
-            let filter = MemberFilter { after, limit: Some(limit), ..MemberFilter::default() };
+            let filter = MemberFilter::added_after(after, limit);
             let page = client.members(id, filter).await.map_err(problem)?;
             graph.nodes = page.members.iter().filter_map(|(execution, _)| view::node(execution)).collect();
-            if let Some(next) = page.next {
+            if let Some(next) = page.next_added() {
                 return Ok(Some(format!("n{next}")));
             }
             None
@@ -260,6 +267,14 @@ fn drawn(text: &str) -> Option<Drawn> {
             "" => Some(Drawn::Edges(None)),
             after => Some(Drawn::Edges(Some(edge_place(after)?))),
         },
+    }
+}
+
+/// What a cursor says of where a list of members goes on.
+fn behind(order: &MemberOrder) -> Option<String> {
+    match order {
+        MemberOrder::Added(after) => after.map(|number| number.to_string()),
+        MemberOrder::Key(after) => after.as_ref().map(ToString::to_string),
     }
 }
 

@@ -61,7 +61,7 @@ async fn fl_252_the_first_of_several_ends_the_others() {
     let (_, two) = shop.claim("two").await;
     let result = with(&two, json!({ "result": { "text": "here" } }));
     shop.ask("complete", &[], json!({ "items": [result] })).await;
-    let (won, _) = shop.claim("end").await;
+    let (won, held) = shop.claim("end").await;
     assert_eq!(won["flow"], json!({ "id": id, "key": "won" }));
     let inputs = won["inputs"].as_array().unwrap();
     let outcomes: Vec<_> = inputs.iter().map(|it| (&it["upstream"], &it["outcome"], &it["value"])).collect();
@@ -70,6 +70,11 @@ async fn fl_252_the_first_of_several_ends_the_others() {
         outcomes,
         [(&json!("one"), &cancelled, &Value::Null), (&json!("two"), &success, &json!({ "text": "here" }))]
     );
+    let two = |more: Value| with(&held, with(&json!({ "name": "tries[]" }), more));
+    let ambiguous = shop.try_ask("read_input", &[], two(json!({}))).await.unwrap_err();
+    assert_eq!(ambiguous.fields["field"], "upstream");
+    let none = shop.try_ask("read_input", &[], two(json!({ "upstream": "three" }))).await.unwrap_err();
+    assert_eq!(none.code.name(), "not_found");
     let group = shop.ask("get_group", &[&id, "won", "main"], Value::Null).await;
     assert_eq!((&group["group"]["state"], &group["group"]["then"]), (&json!("satisfied"), &then));
     let members = shop.ask("list_members", &[&id], Value::Null).await;

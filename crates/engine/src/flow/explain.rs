@@ -1,6 +1,7 @@
 //! Why a flow is not done.
 
-use super::reads::{self, MemberFilter};
+use super::members::{self, MemberFilter};
+use super::reads;
 use crate::client::Client;
 use crate::explain::Explanation;
 use weft_core::error::Rejection;
@@ -43,7 +44,7 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
     if !live.is_empty() {
         let states = live.iter().map(|(state, _)| *state).collect();
         let filter = MemberFilter { states, limit: Some(TOLD), ..MemberFilter::default() };
-        let page = reads::members(&client.shared, &client.principal, id, filter).await?;
+        let page = members::members(&client.shared, &client.principal, id, filter).await?;
         for (execution, _) in page.members {
             let key = execution.member().map_or_else(|| "".into(), |member| member.key.clone());
             // One that ends in between needs no explanation.

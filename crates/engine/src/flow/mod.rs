@@ -1,15 +1,14 @@
 //! Flows, as clients use them: verbs, and reads that go straight to the store.
 
 pub(crate) mod explain;
+pub(crate) mod members;
 pub(crate) mod reads;
 mod request;
 mod verbs;
 
 pub use explain::FlowExplanation;
-pub use reads::{
-    EdgeFilter, EdgePage, EdgePlace, EdgeView, FlowFilter, FlowPage, FlowView, GroupView, InputPage, MemberFilter,
-    MemberPage,
-};
+pub use members::{MemberFilter, MemberOrder, MemberPage};
+pub use reads::{EdgeFilter, EdgePage, EdgePlace, EdgeView, FlowFilter, FlowPage, FlowView, GroupView, InputPage};
 pub use request::{Declaring, Edge, FlowCancellation, FlowChange, FlowSubmission, Growing, Member, Sealing};
 pub use verbs::Ended;
 

@@ -1,5 +1,6 @@
 //! Reads of flows. They go straight to the store, through the indexes of flows and members; none carries all members.
 
+use super::members::{member_entries, member_of};
 use super::wait_name;
 use crate::engine::Shared;
 use crate::place;
@@ -14,7 +15,7 @@ use weft_core::limits;
 use weft_core::record::edge::Resolution;
 use weft_core::record::execution::{Execution, Outcome, PublicState};
 use weft_core::record::flow::{Flow, PublicFlowState};
-use weft_core::record::member::{Group, Inlet, is_failure};
+use weft_core::record::member::{Group, Inlet};
 use weft_core::record::{Edge, Key, Record};
 use weft_core::schema::{
     IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, flow as flow_schema,
@@ -57,26 +58,6 @@ pub struct FlowPage {
     pub damaged: Vec<FlowId>,
     /// Absent exactly at the end.
     pub next_cursor: Option<String>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct MemberFilter {
-    pub states: Vec<PublicState>,
-    /// Only those that count against the flow.
-    pub against: Option<bool>,
-    pub begun: Option<bool>,
-    pub parent: Option<ExecutionId>,
-    /// After this number.
-    pub after: Option<u32>,
-    pub limit: Option<usize>,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct MemberPage {
-    pub members: Vec<(Execution, CommitId)>,
-    pub damaged: Vec<ExecutionId>,
-    /// The number of the last one that was looked at, if there are more.
-    pub next: Option<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -129,7 +110,7 @@ pub struct InputPage {
 }
 
 const RECHECK_MS: u64 = 1_000;
-const LOOK_PER_PAGE: usize = 4_000;
+pub(super) const LOOK_PER_PAGE: usize = 4_000;
 const TOLD: usize = 20;
 const INPUT_PAGE_BYTES: usize = 4 << 20;
 
@@ -290,101 +271,6 @@ fn matches(filter: &FlowFilter, flow: &Flow) -> bool {
         && filter.tag.as_ref().is_none_or(|(key, value)| flow.tags().get(key) == Some(value))
         && filter.created_until.is_none_or(|until| flow.definition.created_at <= until)
         && ended
-}
-
-/// One page of members after a number, in the order they were added, without a look at who asks.
-pub(crate) async fn member_entries(
-    shared: &Shared,
-    flow: FlowId,
-    after: Option<u32>,
-    limit: usize,
-) -> Result<(Vec<Entry>, bool), Rejection> {
-    let prefix = vec![Value::bytes(flow.uuid().as_bytes())];
-    let after = after.map(|number| Place {
-        columns: vec![prefix[0].clone(), Value::Int(i64::from(number))],
-        key: Bytes::from_static(&[0xff; 16]),
-    });
-    let scan = Scan {
-        target: Target::Index(IndexId::Members),
-        ranges: vec![Range { prefix, after, until: None }],
-        limit,
-        descending: false,
-        parts: Some(schema::LIGHT),
-    };
-    let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?.pop().unwrap_or_default();
-    Ok((page.entries, page.more))
-}
-
-/// The member of an entry: its number, and the record if it decodes.
-pub(crate) fn member_of(entry: &Entry) -> Option<(u32, ExecutionId, Option<Execution>)> {
-    let number = number_of(entry)?;
-    let Some(Key::Execution(id)) = entry.key() else { return None };
-    let found = entry.found.as_ref()?;
-    let execution = match decode(Key::Execution(id), found, schema::LIGHT) {
-        Ok(Record::Execution(execution)) => Some(*execution),
-        _ => None,
-    };
-    Some((number, id, execution))
-}
-
-/// The place of an entry in the order in which members were added.
-pub(crate) fn number_of(entry: &Entry) -> Option<u32> {
-    match entry.place.columns.get(1) {
-        Some(Value::Int(number)) => u32::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-pub async fn members(
-    shared: &Shared,
-    who: &Principal,
-    flow: FlowId,
-    filter: MemberFilter,
-) -> Result<MemberPage, Rejection> {
-    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
-    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
-    get(shared, who, flow).await?;
-    let mut page = MemberPage::default();
-    let (mut after, mut looked) = (filter.after, 0);
-    loop {
-        let (entries, more) = member_entries(shared, flow, after, limit.max(64)).await?;
-        looked += entries.len();
-        let count = entries.len();
-        for (nth, entry) in entries.iter().enumerate() {
-            let Some((number, id, execution)) = member_of(entry) else { continue };
-            after = Some(number);
-            match execution {
-                Some(execution) if is_meant(&filter, &execution) => {
-                    let revision = entry.found.as_ref().map(|found| found.revision).unwrap_or_default();
-                    page.members.push((execution, revision));
-                }
-                Some(_) => {}
-                None => page.damaged.push(id),
-            }
-            if page.members.len() + page.damaged.len() == limit {
-                page.next = after.filter(|_| more || nth + 1 < count);
-                return Ok(page);
-            }
-        }
-        if !more || looked >= LOOK_PER_PAGE {
-            page.next = after.filter(|_| more);
-            return Ok(page);
-        }
-    }
-}
-
-fn is_meant(filter: &MemberFilter, execution: &Execution) -> bool {
-    use weft_core::record::execution::State;
-    let against = match execution.hot.state {
-        State::Done { outcome, reason, .. } => {
-            execution.member().is_some_and(|member| member.critical) && is_failure(outcome, reason)
-        }
-        _ => false,
-    };
-    (filter.states.is_empty() || filter.states.contains(&execution.public_state()))
-        && filter.against.is_none_or(|wanted| wanted == against)
-        && filter.begun.is_none_or(|wanted| wanted == execution.has_begun())
-        && filter.parent.is_none_or(|parent| execution.spec.parent == Some(parent))
 }
 
 pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeFilter) -> Result<EdgePage, Rejection> {

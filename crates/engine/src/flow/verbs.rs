@@ -1,8 +1,8 @@
 //! The verbs on flows, in the name of one principal.
 
 use super::explain::{self, FlowExplanation};
-use super::reads::MemberPage;
-use super::reads::{self, EdgeFilter, EdgePage, FlowFilter, FlowPage, FlowView, GroupView, InputPage, MemberFilter};
+use super::members::{self, MemberFilter, MemberPage};
+use super::reads::{self, EdgeFilter, EdgePage, FlowFilter, FlowPage, FlowView, GroupView, InputPage};
 use super::request::*;
 use crate::client::{Client, Urgency, answered, unexpected};
 use crate::place;
@@ -182,9 +182,9 @@ impl Client {
         reads::list(&self.shared, &self.principal, filter).await
     }
 
-    /// Members in the order they were added.
+    /// Members in the order they were added, or by their keys.
     pub async fn members(&self, flow: FlowId, filter: MemberFilter) -> Result<MemberPage, Rejection> {
-        reads::members(&self.shared, &self.principal, flow, filter).await
+        members::members(&self.shared, &self.principal, flow, filter).await
     }
 
     /// One member by its key.

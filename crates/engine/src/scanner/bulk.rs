@@ -80,7 +80,7 @@ async fn find(shared: &Shared, partition: PartitionId, share: &Share) -> Result<
     let (mut found, mut looked) = (Vec::new(), 0);
     let mut more = true;
     while more && looked < LOOK_PER_COMMIT && found.len() < BULK_PER_COMMIT {
-        let cursor = through.map(|place| (place.created_at.as_i64(), place.uuid, partition));
+        let cursor = through.map(|place| (place.at as i64, place.uuid, partition));
         let (entries, left) = walk.page(shared, cursor.as_ref(), LOOK).await?;
         more = left;
         looked += entries.len();
@@ -100,8 +100,8 @@ async fn find(shared: &Shared, partition: PartitionId, share: &Share) -> Result<
 }
 
 fn place_of(entry: &Entry) -> Option<Place> {
-    let (created_at, uuid, _) = reads::place_of(entry)?;
-    Some(Place { created_at: Time::from_ms(created_at.max(0) as u64), uuid })
+    let (at, uuid, _) = reads::place_of(entry)?;
+    Some(Place { at: at.max(0) as u64, uuid })
 }
 
 /// What cannot be read is met too, and counted as such.

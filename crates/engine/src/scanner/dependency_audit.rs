@@ -1,7 +1,8 @@
 //! Looking for edges that are pending although their upstream has ended. In a healthy engine there are none.
 
 use super::ScanContext;
-use crate::flow::reads::{member_entries, member_of, read_edge_keys};
+use crate::flow::members::{member_entries, member_of};
+use crate::flow::reads::read_edge_keys;
 use weft_core::command::{AuditFlow, Command};
 use weft_core::error::Rejection;
 use weft_core::limits::VERIFY_PAGE;

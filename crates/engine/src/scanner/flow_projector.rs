@@ -1,7 +1,7 @@
 //! The exact totals of flows that changed, compared with a recount of their members. In a healthy engine they are equal.
 
 use super::ScanContext;
-use crate::flow::reads::{member_entries, member_of, number_of};
+use crate::flow::members::{member_entries, member_of, number_of};
 use crate::reads::{decode, read_one, unavailable};
 use weft_core::command::{Command, VerifyFlow};
 use weft_core::error::Rejection;

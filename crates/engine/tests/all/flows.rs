@@ -3,7 +3,10 @@
 use crate::kit::flows::*;
 use crate::kit::*;
 use std::collections::BTreeMap;
-use weft_core::FlowId;
+use weft_core::command::{DeadlineWish, Principal, Scopes, Steps};
+use weft_core::error::Rejection;
+use weft_core::filter::Filter;
+use weft_core::record::bulk_job::Verb;
 use weft_core::record::continuation::Work;
 use weft_core::record::edge::On;
 use weft_core::record::execution::PublicState;
@@ -11,8 +14,9 @@ use weft_core::record::flow::{FailurePolicy, Mode, PublicFlowState, Remaining};
 use weft_core::record::member::MAIN;
 use weft_core::record::{Key, Record};
 use weft_core::schema::{Kind, Timer};
-use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, MemberFilter, Sealing};
-use weft_engine::{Completion, Config, Engine, Failing, Obstacle};
+use weft_core::{FlowId, PartitionId};
+use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, MemberFilter, MemberOrder, Sealing};
+use weft_engine::{BulkRequest, Completion, Config, Engine, Failing, ForceFailing, ListFilter, Obstacle};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
@@ -82,16 +86,106 @@ async fn sc_11_a_flow_without_members_is_open_and_costs_no_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fl_192_members_are_listed_by_their_keys_and_found_by_one() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(95)).await.unwrap().value.id;
+    let (mut keys, mut order) = (Vec::new(), MemberOrder::Key(None));
+    loop {
+        let filter = MemberFilter { order, limit: Some(40), ..MemberFilter::default() };
+        let page = kit.client.members(flow, filter).await.unwrap();
+        keys.extend(page.members.iter().map(|(it, _)| it.member().unwrap().key.to_string()));
+        let Some(next) = page.next else { break };
+        assert_eq!(keys.len() % 40, 0, "a page that has a next one is full");
+        order = next;
+    }
+    let sorted = || keys.iter().is_sorted();
+    assert_eq!((keys.len(), &*keys[0], &*keys[96], sorted()), (97, "join", "source", true));
+    let found = async |key: &str, states: &[PublicState]| {
+        let (key, states) = (Some(key.into()), states.to_vec());
+        let page = kit.client.members(flow, MemberFilter { key, states, ..MemberFilter::default() }).await.unwrap();
+        page.members.len()
+    };
+    let counts = (found("m00007", &[]).await, found("m00007", &[PublicState::Active]).await, found("m1", &[]).await);
+    assert_eq!(counts, (1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_executions_are_listed_and_counted_by_flow() {
+    let kit = open().await;
+    for _ in 0..3 {
+        kit.client.submit(work()).await.unwrap();
+    }
+    let flow = kit.client.submit_flow(fan(95)).await.unwrap().value.id;
+    kit.client.submit_flow(fan(5)).await.unwrap();
+    for ascending in [true, false] {
+        let (mut numbers, mut cursor) = (Vec::new(), None);
+        loop {
+            let filter = ListFilter { flow: Some(flow), ascending, limit: Some(40), cursor, ..ListFilter::default() };
+            let page = kit.client.list(filter).await.unwrap();
+            numbers.extend(page.executions.iter().map(|it| it.member().unwrap().number));
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let mut expected: Vec<u32> = (0..97).collect();
+        if !ascending {
+            expected.reverse();
+        }
+        assert_eq!(numbers, expected, "each member once, in order");
+    }
+    let of_flow =
+        |states: &[PublicState]| ListFilter { flow: Some(flow), states: states.to_vec(), ..ListFilter::default() };
+    let count = async |filter: ListFilter| kit.client.count(filter).await.unwrap().values().sum::<u64>();
+    assert_eq!((count(of_flow(&[])).await, count(of_flow(&[PublicState::Waiting])).await), (97, 1));
+    let other = kit.engine.client("other").unwrap();
+    assert_eq!(other.count(of_flow(&[])).await.unwrap().len(), 0, "another namespace sees none of them");
+    let nowhere = FlowId::new(PartitionId(99), flow.uuid());
+    assert_eq!(count(ListFilter { flow: Some(nowhere), ..ListFilter::default() }).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_40_a_bulk_job_over_a_flow_meets_its_members_and_no_others() {
+    let kit = open_with(7, Config::default()).await;
+    let flow = kit.client.submit_flow(fan(1_200)).await.unwrap().value.id;
+    let other = kit.client.submit_flow(fan(5)).await.unwrap().value.id;
+    let filter = Filter { flow: Some(flow), ..Filter::default() };
+    let tag = Verb::Tag { set: [("seen".into(), "yes".into())].into(), remove: Vec::new(), reason: "".into() };
+    let job = kit.client.start_bulk_and_wait(BulkRequest::new(filter.clone(), tag), 60_000).await.unwrap();
+    assert_eq!((job.counts.matched, job.counts.done, job.partitions_done), (1_202, 1_202, 7));
+    let tagged =
+        |flow| ListFilter { flow: Some(flow), tag: Some(("seen".into(), "yes".into())), ..ListFilter::default() };
+    let count = async |flow| kit.client.count(tagged(flow)).await.unwrap().values().sum::<u64>();
+    assert_eq!((count(flow).await, count(other).await), (1_202, 0));
+
+    let source = kit.client.members(flow, MemberFilter { key: Some("source".into()), ..MemberFilter::default() });
+    let source = source.await.unwrap().members[0].0.id;
+    kit.client.force_fail(ForceFailing::new(source, "no", "")).await.unwrap();
+    let view = kit.client.wait_flow(flow, None, 60_000).await.unwrap().flow;
+    assert_eq!((view.public_state().name(), view.summary.failures), ("failed", 1));
+    let (deadline, steps) = (DeadlineWish::Keep, Steps::Clear);
+    let alone = Verb::ReplayAlone { reason: "".into(), deadline, delay_ms: None, priority: None, steps };
+    let against = Filter { against: Some(true), ..filter };
+    let submits = kit.engine.client_as(Principal::new("shop", "ann", Scopes::SUBMIT));
+    let denied = submits.start_bulk(BulkRequest::new(Filter::default(), alone.clone())).await;
+    assert!(matches!(denied, Err(Rejection::Forbidden { .. })), "{denied:?}");
+    let job = submits.start_bulk_and_wait(BulkRequest::new(against, alone), 60_000).await.unwrap();
+    assert_eq!((job.counts.matched, job.counts.done), (1, 1));
+    let view = kit.client.flow(flow).await.unwrap().flow;
+    let left = (view.summary.of(PublicState::Waiting), view.summary.of(PublicState::Skipped));
+    assert_eq!(left, (1, 1_201), "what depends on it stays as it was");
+}
+
+#[tokio::test(start_paused = true)]
 async fn fl_192_lists_come_in_pages_and_each_member_and_edge_once() {
     let kit = open().await;
     let flow = kit.client.submit_flow(fan(150)).await.unwrap().value.id;
     let mut keys = Vec::new();
     let mut after = None;
     loop {
-        let filter = MemberFilter { after, limit: Some(40), ..MemberFilter::default() };
-        let page = kit.client.members(flow, filter).await.unwrap();
+        let page = kit.client.members(flow, MemberFilter::added_after(after, 40)).await.unwrap();
         keys.extend(page.members.iter().map(|(it, _)| it.member().unwrap().key.to_string()));
-        after = page.next;
+        after = page.next_added();
         if after.is_none() {
             break;
         }

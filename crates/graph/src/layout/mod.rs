@@ -7,13 +7,14 @@ mod level;
 mod order;
 mod place;
 mod rows;
+mod wrap;
 
 use crate::join::Joins;
 use crate::link::Links;
 use crate::model::Graph;
 
 pub use fold::{Cell, Content, Folded, Kind, Wire};
-pub use place::{Placed, Point, Rect, Route, Sizes, place};
+pub use place::{Placed, Point, Rect, Route, Sizes, Turn, place};
 
 /// A graph with what follows from it: what is drawn, and from which links and groups.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use super::fold::{Folded, Kind, Wire};
 use super::level::levels;
 use super::order::order;
 use super::rows::{Rows, Slot};
+use super::wrap::wrap;
 use std::collections::BTreeMap;
 
 /// In pixels, from the top left.
@@ -61,6 +62,23 @@ pub struct Mark {
 pub struct Route {
     pub hops: Vec<(Point, Point)>,
     pub end: Point,
+    /// Hops that lead to the next line of a broken picture, by their place among the hops.
+    pub turns: Vec<(usize, Turn)>,
+}
+
+/// How a wire comes from the end of one line to the beginning of the next: down at the right, back between the lines, down
+/// at the left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub right: i64,
+    pub lane: i64,
+    pub left: i64,
+}
+
+impl Route {
+    pub fn turn(&self, hop: usize) -> Option<Turn> {
+        self.turns.iter().find(|(at, _)| *at == hop).map(|(_, turn)| *turn)
+    }
 }
 
 #[derive(Debug)]
@@ -113,7 +131,9 @@ pub fn place(folded: &Folded, sizes: &Sizes) -> Placed {
     let width = columns.last().map_or(0, |column| column.x + column.lead + column.width);
     let bottom = |slot: usize| levels[slot] + room_of(&rows.slots[slot]) / 2;
     let height = (0..levels.len()).map(bottom).max().unwrap_or(0);
-    Placed { cells, marks, routes, width, height }
+    let ends: Vec<(i64, i64)> =
+        columns.iter().map(|column| (column.x, column.x + column.lead + column.width)).collect();
+    wrap(Placed { cells, marks, routes, width, height }, &ends)
 }
 
 /// The entries of each cell: the groups whose marks stand in front of it, and `None` for all that needs no mark.
@@ -229,7 +249,7 @@ impl Drawing<'_> {
             Some(entry) if wire.kind != Kind::Back => (entry.0, entry.1 + aside),
             _ => (to.x, to.middle() + aside),
         };
-        let mut route = Route { hops: Vec::new(), end: (end_x, end_y) };
+        let mut route = Route { hops: Vec::new(), end: (end_x, end_y), turns: Vec::new() };
         if wire.from == wire.to {
             return route;
         }

@@ -76,8 +76,9 @@ fn every_wire_leads_from_box_to_box_and_to_the_right() {
             });
             assert_eq!(route.end.0, met, "{name}: {wire:?}");
             let mut x = i64::MIN;
-            for hop in &route.hops {
-                assert!(x <= hop.0.0 && hop.0.0 < hop.1.0, "{name}: {wire:?}");
+            for (at, hop) in route.hops.iter().enumerate() {
+                let right = hop.0.0 < hop.1.0 || route.turn(at).is_some();
+                assert!(x <= hop.0.0 && right, "{name}: {wire:?}");
                 x = hop.1.0;
             }
         }
@@ -269,4 +270,67 @@ fn a_tangle_gets_no_more_bends_than_there_is_patience_for() {
     assert!(rows.bends.iter().any(|bends| !bends.is_empty()));
     let placed = place(&plan.folded, &sizes(&plan));
     assert_eq!(placed.routes.len(), every.len());
+}
+
+/// The lines of boxes by where they begin.
+fn heights(placed: &Placed) -> Vec<i64> {
+    let mut heights: Vec<i64> = placed.cells.iter().map(Rect::middle).collect();
+    heights.sort_unstable();
+    heights.dedup();
+    heights
+}
+
+#[test]
+fn a_long_chain_is_broken_into_lines_that_are_read_from_left_to_right() {
+    let (plan, placed) = placed(&samples::chain(40, 20), 200);
+    assert!(placed.width < 1_700 && placed.height < 900, "{} x {}", placed.width, placed.height);
+    let lines = heights(&placed);
+    assert!((4..8).contains(&lines.len()), "{lines:?}");
+    let order: Vec<(i64, i64)> = placed.cells.iter().map(|rect| (rect.middle(), rect.x)).collect();
+    assert!(order.is_sorted(), "each step stands behind the one before it, or on a later line");
+    let turned = placed.routes.iter().filter(|route| !route.turns.is_empty());
+    assert_eq!((turned.count(), plan.folded.wires.len()), (lines.len() - 1, 39));
+    for route in &placed.routes {
+        for (hop, turn) in &route.turns {
+            let (from, to) = route.hops[*hop];
+            assert!(from.1 < turn.lane && turn.lane < to.1, "between the lines: {turn:?}");
+            assert!(turn.right > from.0 && turn.left < to.0, "outside of the boxes: {turn:?}");
+            assert!(turn.left > 0 && turn.right <= placed.width, "on the page: {turn:?}");
+        }
+    }
+}
+
+#[test]
+fn wires_that_turn_at_one_place_do_not_cross_there() {
+    let mut graph = samples::chain(30, 30);
+    for at in 2..6 {
+        graph.edges.push(Edge::new(at, at + 11));
+    }
+    let (_, placed) = placed(&graph, 200);
+    let mut turns: Vec<(i64, i64, i64, i64)> = Vec::new();
+    for route in &placed.routes {
+        turns.extend(route.turns.iter().map(|(hop, turn)| (route.hops[*hop].0.1, turn.lane, turn.right, turn.left)));
+    }
+    turns.sort_unstable_by_key(|(y, lane, ..)| (*y, -lane));
+    let mut together = 0;
+    for two in turns.windows(2) {
+        let ((y, lane, right, left), (below, next_lane, next_right, next_left)) = (two[0], two[1]);
+        if (lane - next_lane).abs() < 60 {
+            assert!(y <= below && next_lane < lane && next_right < right && next_left < left, "{two:?}");
+            together += 1;
+        }
+    }
+    assert!(together > 0, "{turns:?}");
+}
+
+#[test]
+fn a_picture_that_too_many_wires_would_turn_in_stays_as_wide_as_it_is() {
+    let mut graph = samples::chain(40, 20);
+    for at in 0..8 {
+        graph.edges.push(Edge::new(at, 39));
+    }
+    let (_, wide) = placed(&graph, 200);
+    assert!(wide.width > 5_000 && wide.routes.iter().all(|route| route.turns.is_empty()));
+    let (_, narrow) = placed(&samples::diamond(), 200);
+    assert!(narrow.routes.iter().all(|route| route.turns.is_empty()));
 }

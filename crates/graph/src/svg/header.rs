@@ -22,7 +22,9 @@ const BETWEEN: i64 = 10;
 impl Header {
     pub fn of(graph: &Graph, links: &Links, width: i64) -> Self {
         let state = KEY.fit_end(&plain(&graph.state), width / 2);
-        let title = TITLE.fit_end(&plain(&graph.title), width - KEY.width(&state) - BETWEEN);
+        // Beside it no margin takes what a wider font needs, so that a part of the room stays free.
+        let room = (width - KEY.width(&state) - BETWEEN) * 85 / 100;
+        let title = TITLE.fit_end(&plain(&graph.title), room);
         let tone = tone(&graph.state);
         // One text, so that the state follows the title however wide the font is.
         let mut markup = format!(

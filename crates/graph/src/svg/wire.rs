@@ -2,10 +2,11 @@
 
 use super::markup::{escape, tooltip};
 use super::measure::{TINY, by_state, label, mark as mark_words};
-use crate::layout::{Kind, Placed, Plan, Point, Rect, Route, Wire};
+use crate::layout::{Kind, Placed, Plan, Point, Rect, Route, Turn, Wire};
 use crate::link::What;
 use crate::model::{EdgeState, Graph};
 use crate::text::{number, plain};
+use std::cmp::Ordering;
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +92,7 @@ pub fn wires(graph: &Graph, plan: &Plan, placed: &Placed) -> String {
     let mut wires: Vec<(Look, usize)> =
         plan.folded.wires.iter().enumerate().map(|(at, wire)| (Look::of(graph, plan, wire), at)).collect();
     wires.sort_unstable();
-    let (mut lines, mut labels) = (String::new(), Labels::default());
+    let (mut lines, mut labels, ends) = (String::new(), Labels::default(), Ends::of(plan));
     for (look, at) in wires {
         let (wire, route) = (&plan.folded.wires[at], &placed.routes[at]);
         let way = way(look, wire, route, &placed.cells[wire.from]);
@@ -99,10 +100,48 @@ pub fn wires(graph: &Graph, plan: &Plan, placed: &Placed) -> String {
         lines.push_str(&format!("<g class=\"wg-edge {class}\">{}{way}</g>\n", tooltip(&described(graph, plan, wire))));
         let words = label(graph, plan, wire);
         if let (Some(hop), false) = (route.hops.first(), words.is_empty()) {
-            labels.write(&words, *hop);
+            match route.turn(0) {
+                None => labels.write(&words, *hop, ends.lean(wire)),
+                Some(Turn { right, lane, left }) => labels.write(&words, ((left, lane), (right, lane)), Lean::Middle),
+            }
         }
     }
     lines + &labels.markup
+}
+
+/// How many wires leave and reach each box.
+struct Ends {
+    out: Vec<usize>,
+    into: Vec<usize>,
+}
+
+impl Ends {
+    fn of(plan: &Plan) -> Self {
+        let none = vec![0; plan.folded.cells.len()];
+        let mut ends = Ends { out: none.clone(), into: none };
+        for wire in &plan.folded.wires {
+            ends.out[wire.from] += 1;
+            ends.into[wire.to] += 1;
+        }
+        ends
+    }
+
+    /// Where wires of one box are close together nobody can tell whose a label is: it stands at the other end.
+    fn lean(&self, wire: &Wire) -> Lean {
+        match self.out[wire.from].cmp(&self.into[wire.to]) {
+            Ordering::Greater => Lean::End,
+            Ordering::Equal => Lean::Middle,
+            Ordering::Less => Lean::Start,
+        }
+    }
+}
+
+/// To which end of its line a label is drawn.
+#[derive(Clone, Copy)]
+enum Lean {
+    Start,
+    Middle,
+    End,
 }
 
 fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
@@ -118,8 +157,13 @@ fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
         if at > 0 {
             path.push_str(&format!("H{}", from.0));
         }
+        if let Some(turn) = route.turn(at) {
+            path.push_str(&turned(turn, *from, *to));
+            continue;
+        }
         let middle = (from.0 + to.0) / 2;
-        path.push_str(&format!("C{middle} {} {middle} {} {} {}", from.1, to.1, to.0.min(route.end.0 - cut), to.1));
+        let x = if at + 1 == route.hops.len() { to.0.min(route.end.0 - cut) } else { to.0 };
+        path.push_str(&format!("C{middle} {} {middle} {} {x} {}", from.1, to.1, to.1));
     }
     path.push_str(&format!("H{}", route.end.0 - cut));
     let mut way = format!("<path class=\"wg-line\" d=\"{path}\"/>");
@@ -132,6 +176,29 @@ fn way(look: Look, wire: &Wire, route: &Route, from: &Rect) -> String {
         way.push_str(&tail(start.0 + 3, start.1));
     }
     way
+}
+
+/// How round a turn is.
+const ROUND: i64 = 8;
+
+/// From the end of a line of the picture to the beginning of the next.
+fn turned(turn: Turn, from: Point, to: Point) -> String {
+    let Turn { right, lane, left } = turn;
+    let down = |x: i64, y: i64| format!("V{}Q{x} {y} ", y - ROUND);
+    format!(
+        "H{}Q{right} {} {right} {}{}{} {lane}H{}Q{left} {lane} {left} {}{}{} {}H{}",
+        right - ROUND,
+        from.1,
+        from.1 + ROUND,
+        down(right, lane),
+        right - ROUND,
+        left + ROUND,
+        lane + ROUND,
+        down(left, to.1),
+        left + ROUND,
+        to.1,
+        to.0
+    )
 }
 
 /// From a box to itself, above its right end.
@@ -193,8 +260,26 @@ fn described(graph: &Graph, plan: &Plan, wire: &Wire) -> String {
     }
 }
 
-/// Where a label may stand, the best first: how far along its curve, in hundredths, and how far above or below.
-const STANDS: [(i64, i64); 9] = [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28)];
+/// How far along its curve a label may stand, in hundredths, and how far above or below.
+type Stand = (i64, i64);
+
+impl Lean {
+    /// The best first.
+    const fn stands(self) -> [Stand; 10] {
+        match self {
+            Lean::Start => {
+                [(14, 0), (20, 0), (28, 0), (38, 0), (50, 0), (62, 0), (30, -14), (30, 14), (50, -28), (50, 28)]
+            }
+            Lean::Middle => {
+                [(50, 0), (38, 0), (62, 0), (28, 0), (72, 0), (50, -14), (50, 14), (50, -28), (50, 28), (14, 0)]
+            }
+            Lean::End => {
+                [(86, 0), (80, 0), (72, 0), (62, 0), (50, 0), (38, 0), (70, -14), (70, 14), (50, -28), (50, 28)]
+            }
+        }
+    }
+}
+
 /// With how many labels before it a label is compared: those further back in the order are seldom near.
 const COMPARED: usize = 64;
 
@@ -206,7 +291,7 @@ struct Labels {
 }
 
 impl Labels {
-    fn write(&mut self, words: &str, hop: (Point, Point)) {
+    fn write(&mut self, words: &str, hop: (Point, Point), lean: Lean) {
         let (width, height) = (TINY.width(words) + 6, 14);
         let at = |(along, aside): (i64, i64)| {
             let (x, y) = on_curve(hop, along);
@@ -214,8 +299,12 @@ impl Labels {
             (x, y, Rect { x: x - width / 2, y: y - height / 2, width, height })
         };
         let nearby = self.taken.iter().rev().take(COMPARED);
-        let free = |rect: &Rect| !nearby.clone().any(|taken| taken.overlaps(rect));
-        let (x, y, rect) = STANDS.into_iter().map(at).find(|(.., rect)| free(rect)).unwrap_or_else(|| at(STANDS[0]));
+        // Neither on the box it comes from nor on the head of the arrow.
+        let (start, end) = (hop.0.0.min(hop.1.0) + 2, hop.0.0.max(hop.1.0) - HEAD - 4);
+        let fits = |rect: &Rect| start <= rect.x && rect.right() <= end;
+        let free = |rect: &Rect| fits(rect) && !nearby.clone().any(|taken| taken.overlaps(rect));
+        let stands = lean.stands();
+        let (x, y, rect) = stands.into_iter().map(at).find(|(.., rect)| free(rect)).unwrap_or_else(|| at(stands[0]));
         self.taken.push(rect);
         let words = escape(words);
         self.markup.push_str(&format!("<text class=\"wg-label\" x=\"{x}\" y=\"{}\">{words}</text>\n", y + 4));

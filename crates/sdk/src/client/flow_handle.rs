@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::future::IntoFuture;
 use std::time::Duration;
+use weft_api::bulk::BulkJob;
 use weft_api::execution::{CancelMode, Execution};
 use weft_api::flow::{
     AddEdges, AddMembers, CancelFlow, CancelPolicy, Finish, Finished, Flow as Stored, FlowCancelled, FlowExplanation,
-    FlowOutcome, FlowQuery, FlowSubmitted, Grown, MembersQuery, Seal, Sealed, Summary,
+    FlowOutcome, FlowQuery, FlowSubmitted, Grown, MembersQuery, ReplayFlow, Seal, Sealed, Summary,
 };
 use weft_api::operation::NoQuery;
 use weft_api::{Args, Code, Operation, Problem, op};
@@ -36,7 +37,8 @@ impl Client {
 
 impl FlowHandle {
     pub(super) fn submitted(client: Client, submitted: FlowSubmitted) -> Self {
-        Self { client, id: submitted.id, members: submitted.members, duplicate: submitted.duplicate }
+        let members = submitted.members.into_iter().collect();
+        Self { client, id: submitted.id, members, duplicate: submitted.duplicate }
     }
 
     pub fn id(&self) -> &str {
@@ -117,24 +119,19 @@ impl FlowHandle {
         Ok((page.items, page.next_cursor))
     }
 
-    /// The member `key`, whose result can be waited for. One that joined later is looked for among all members; if there
-    /// is none it is `unknown_node`.
+    /// The member `key`, whose result can be waited for, also one that joined later; if there is none it is `unknown_node`.
     pub async fn member(&self, key: impl Into<String>) -> Result<Run, Error> {
         let key = key.into();
         if let Some(id) = self.members.get(&key) {
             return Ok(self.client.run(id));
         }
-        let mut cursor = None;
-        loop {
-            let (items, next) = self.page(cursor).await?;
-            let found = items.into_iter().find(|member| member.flow.as_ref().is_some_and(|flow| flow.key == key));
-            if let Some(member) = found {
-                return Ok(self.client.run(member.id));
-            }
-            cursor = next;
-            if cursor.is_none() {
+        let query = MembersQuery { key: Some(key.clone()), ..MembersQuery::default() };
+        let page = self.client.call::<op::ListMembers>(Args { query, ..self.args() }).await?;
+        match page.items.into_iter().next() {
+            Some(member) => Ok(self.client.run(member.id)),
+            None => {
                 let problem = Problem::new(Code::UnknownNode, format!("the flow `{}` has no member `{key}`", self.id));
-                return Err(problem.field("key", key).into());
+                Err(problem.field("key", key).into())
             }
         }
     }
@@ -171,6 +168,13 @@ impl FlowHandle {
     /// Declares the outcome of a flow that is `declared`.
     pub async fn finish(&self, outcome: FlowOutcome, reason: impl Into<String>) -> Result<Finished, Error> {
         self.tell::<op::FinishFlow>(Finish { outcome, reason: reason.into(), request_id: None }).await
+    }
+
+    /// Replays every member that counts against it, in a bulk job that goes on by itself; what was skipped because of them
+    /// waits for them again. Waits up to a minute for the end of the job, and answers how far it is then.
+    pub async fn replay(&self, reason: impl Into<String>) -> Result<BulkJob, Error> {
+        let wait_ms = Some(60_000);
+        self.tell::<op::ReplayFlow>(ReplayFlow { reason: reason.into(), wait_ms, ..ReplayFlow::default() }).await
     }
 
     /// Cancels it, with all its members unless told otherwise, when awaited.

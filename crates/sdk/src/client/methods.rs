@@ -176,6 +176,8 @@ methods! {
     seal_own_members() body SealOwnMembers;
     /// Declares the outcome of the flow of work that is held.
     finish_own_flow() body FinishOwnFlow;
+    /// The bytes of an input of work that is held.
+    read_input() body ReadInput;
     /// Reads inputs of work that is held.
     read_inputs() body ReadInputs;
     /// Registers a worker process.

@@ -46,23 +46,28 @@ impl Ctx {
         NewChild { ctx: self, submit: Submit { kind: kind.into(), input, ..Submit::default() }, wrong }
     }
 
+    /// Submits a child of `kind` with `input` as JSON: short for `child(kind, input).submit()`.
+    pub async fn spawn<T: Serialize + ?Sized>(&self, kind: impl Into<String>, input: &T) -> Result<Child, Failure> {
+        self.child(kind, input).submit().await
+    }
+
     /// Waits until all of them have ended with success, or that has become impossible.
     pub async fn wait_all(&self, children: &[Child]) -> Result<Children, Failure> {
-        self.wait(children, ChildrenRule::AllOf {}, None).await
+        self.wait_children(children, ChildrenRule::AllOf {}, None).await
     }
 
     /// Waits until one of them has ended with success, or that has become impossible.
     pub async fn wait_any(&self, children: &[Child]) -> Result<Children, Failure> {
-        self.wait(children, ChildrenRule::AnyOf {}, None).await
+        self.wait_children(children, ChildrenRule::AnyOf {}, None).await
     }
 
     /// Waits until `k` of them have ended with success, or that has become impossible.
     pub async fn wait_quorum(&self, k: u32, children: &[Child]) -> Result<Children, Failure> {
-        self.wait(children, ChildrenRule::Quorum { k }, None).await
+        self.wait_children(children, ChildrenRule::Quorum { k }, None).await
     }
 
-    /// Waits for children by any rule, at most for `timeout`.
-    pub async fn wait(
+    /// Waits for children by any rule, at most for `timeout`. The others are short for it.
+    pub async fn wait_children(
         &self,
         children: &[Child],
         rule: ChildrenRule,

@@ -80,7 +80,7 @@ async fn reminds(ctx: Ctx) -> Result<Json<u32>, Failure> {
     let child = [ctx.child("slow", &200).submit().await?];
     let mut reminders = 0;
     loop {
-        let ended = ctx.wait(&child, ChildrenRule::AllOf {}, Some(secs(60))).await?;
+        let ended = ctx.wait_children(&child, ChildrenRule::AllOf {}, Some(secs(60))).await?;
         if ended.verdict() != "timeout" {
             return Ok(Json(reminders));
         }

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use weft_sdk::api::Code;
 use weft_sdk::api::execution::{Outcome, PublicState};
 use weft_sdk::api::flow::{FlowOutcome, PublicFlowState};
+use weft_sdk::api::work::ChildrenRule;
 use weft_sdk::test::Harness;
 use weft_sdk::{Client, Ctx, Edge, Error, Failure, Flow, Group, Inputs, Json, Member, NoResult, Node, State, Worker};
 
@@ -23,6 +24,8 @@ both! {
     fl_61_a_running_member_grows_its_flow grows;
     fl_56_a_member_seals_and_finishes_its_flow declares;
     fl_15_children_join_the_flow_unless_told_otherwise children;
+    fl_101_a_member_spawns_children_and_waits_for_some_of_them spawns;
+    fl_160_a_failed_flow_is_replayed replays;
     fl_60_a_client_grows_and_seals_a_flow sealed_later;
     fl_2_a_flow_is_submitted_once_under_its_key once;
     fl_145_a_cancel_ends_the_flow_with_its_members cancels;
@@ -281,6 +284,55 @@ async fn children(client: Client) {
     assert_eq!((done.summary.total_members, done.summary.members_completed), (6, 6));
     // The same handler outside of a flow.
     assert_eq!(client.submit("parent", &()).await.unwrap().result::<u64>().await.unwrap(), 8);
+}
+
+async fn spawns(client: Client) {
+    async fn parent(ctx: Ctx) -> Result<Json<(String, u64)>, Failure> {
+        let mut children = Vec::new();
+        for n in 1..=3 {
+            children.push(ctx.spawn("double", &n).await?);
+        }
+        children.push(ctx.spawn("fails", &()).await?);
+        let ended = ctx.wait_children(&children, ChildrenRule::Quorum { k: 3 }, Some(Duration::from_secs(60))).await?;
+        let mut sum = 0;
+        for child in &children[..3] {
+            sum += ended.result::<u64>(child)?;
+        }
+        Ok(Json((ended.verdict().to_string(), sum)))
+    }
+    let worker = Worker::new(client.clone()).handle("parent", parent).handle("double", double).handle("fails", fails);
+    let _worker = running(worker);
+    let flow = Flow::builder("family").collect_all().member("a", "parent", &()).submit_to(&client).await.unwrap();
+    let told = flow.member("a").await.unwrap().result::<(String, u64)>().await.unwrap();
+    assert_eq!(told, ("met".to_string(), 12));
+    let done = flow.wait().await.unwrap();
+    assert_eq!((done.summary.total_members, done.summary.members_completed, done.summary.failures), (5, 4, 1));
+    let parent = flow.member("a").await.unwrap().id().to_string();
+    let keys = flow.members().await.unwrap().into_iter().filter(|member| member.parent.as_ref() == Some(&parent));
+    assert_eq!(keys.count(), 4, "children are members with a parent");
+}
+
+async fn replays(client: Client) {
+    async fn flaky(State(broken): State<Arc<AtomicU32>>) -> Result<Json<u64>, Failure> {
+        match broken.swap(0, Ordering::SeqCst) {
+            0 => Ok(Json(7)),
+            _ => Err(Failure::permanent("no such page")),
+        }
+    }
+    async fn next(inputs: Inputs) -> Result<Json<u64>, Failure> {
+        Ok(Json(inputs.get::<u64>("before").await? + 1))
+    }
+    let worker = Worker::new(client.clone()).state(Arc::new(AtomicU32::new(1))).handle("flaky", flaky);
+    let _worker = running(worker.handle("next", next));
+    let flow = client.flow("mend").member("a", "flaky", &()).member("b", "next", &());
+    let flow = flow.edge("a", "b").input("before").submit().await.unwrap();
+    let failed = flow.wait().await.unwrap();
+    assert_eq!((failed.public_flow_state, failed.summary.members_skipped), (PublicFlowState::Failed, 1));
+    let job = flow.replay("the page is back").await.unwrap();
+    assert!(job.state.is_over() && (job.matched, job.done) == (1, 1), "{job:?}");
+    assert_eq!(flow.member("b").await.unwrap().result::<u64>().await.unwrap(), 8);
+    let done = flow.wait().await.unwrap();
+    assert_eq!((done.public_flow_state, done.reopens), (PublicFlowState::Completed, 1));
 }
 
 async fn sealed_later(client: Client) {

@@ -87,6 +87,15 @@ async fn fl_250_a_diamond_runs_over_http_and_its_last_member_gets_both_inputs() 
     let expected =
         json!({ "items": [{ "execution": made["members"]["c"], "outcome": "success", "value": { "json": "c" } }] });
     assert_eq!(read, expected);
+    let raw = http.post("/v1/work/input", d.held(json!({ "name": "right" }))).await;
+    assert_eq!((raw.status, raw.header("content-type")), (200, Some("application/json")), "{raw:?}");
+    assert_eq!(raw.body, "\"c\"", "the bytes as they are");
+    let from = |upstream: &str| d.held(json!({ "name": "right", "upstream": upstream }));
+    assert_eq!(http.post("/v1/work/input", from("c")).await.body, "\"c\"");
+    for wrong in [from("b"), d.held(json!({ "name": "middle" }))] {
+        let unknown = http.post("/v1/work/input", wrong).await.refused(404, "not_found");
+        assert_eq!(unknown["fields"]["what"], "input");
+    }
     let stale = json!({ "execution": d.execution(), "lease": d.0["lease"]["id"], "epoch": 9, "name": "right" });
     http.post("/v1/work/inputs/read", stale).await.refused(409, "stale_lease");
 
@@ -242,8 +251,11 @@ async fn fl_258_a_failed_flow_is_replayed_and_completes() {
     let replay = format!("/v1/executions/{}/replay", skipped["id"].as_str().unwrap());
     let refused = http.post(&replay, json!({})).await.refused(409, "still_impossible");
     assert_eq!(refused["fields"]["edges"], json!([{ "from": "a", "to": "b" }]));
-    let told = http.post(&format!("/v1/flows/{id}/replay"), json!({ "reason": "mended" })).await.good();
-    assert_eq!(told, json!({ "matched": 1, "replayed": 1 }));
+    let told = http.post(&format!("/v1/flows/{id}/replay"), json!({ "reason": "mended", "wait_ms": 20000 })).await;
+    assert_eq!(told.status, 202);
+    let job = told.json();
+    assert_eq!((&job["verb"], &job["state"], &job["done"]), (&json!("replay"), &json!("done"), &json!(1)));
+    assert_eq!(job["filter"], json!({ "flow": id, "against": true }));
     let reopened = http.get(&format!("/v1/flows/{id}")).await.good();
     assert_eq!((&reopened["public_flow_state"], &reopened["reopens"]), (&json!("blocked"), &json!(1)));
     for _ in 0..4 {
@@ -306,6 +318,17 @@ async fn fl_12_a_repeated_submission_is_answered_with_the_first_flow() {
 }
 
 #[tokio::test]
+async fn fl_41_members_are_answered_in_the_order_given() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let members = ["z", "a", "m"].map(|key| json!({ "key": key, "kind": "load" }));
+    let made = http.post("/v1/flows", json!({ "kind": "etl", "members": members })).await;
+    let text = String::from_utf8_lossy(&made.body);
+    let places = ["\"z\":", "\"a\":", "\"m\":"].map(|key| text.find(key));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+}
+
+#[tokio::test]
 async fn api_11_a_graph_without_edges_ends_with_its_nodes() {
     let server = Server::dev().await;
     let mut http = server.http().await;
@@ -356,6 +379,71 @@ async fn fl_167_only_an_operator_lets_a_member_run_without_its_dependencies() {
 
 async fn key_of_next(http: &mut Http) -> String {
     key(&http.claim().await)
+}
+
+#[tokio::test]
+async fn api_40_a_key_that_may_submit_replays_a_flow_once_and_other_jobs_not_at_all() {
+    let server = Server::keyed().await;
+    let key = server.key(Scopes::SUBMIT.with(Scopes::WORK), &["shop"]);
+    let mut http = server.http_as(&key).await;
+    let id = submit(&mut http, diamond()).await;
+    let a = http.claim().await;
+    fail(&mut http, &a).await;
+    http.get(&format!("/v1/flows/{id}?wait_ms=5000&until=failed")).await.good();
+    let (path, body) = (format!("/v1/flows/{id}/replay"), json!({ "wait_ms": 20000, "request_id": "again" }));
+    let first = http.post(&path, body.clone()).await.good();
+    assert_eq!((&first["done"], &first["by"]), (&json!(1), &first["by"]));
+    let repeat = http.post(&path, body).await;
+    assert_eq!(repeat.header("idempotency-replayed"), Some("true"));
+    assert_eq!(repeat.good(), first, "one job, and one answer");
+    http.post("/v1/bulk", json!({ "filter": { "flow": id }, "verb": "replay" })).await.refused(403, "forbidden");
+    let view = http.get(&format!("/v1/flows/{id}")).await.good();
+    assert_eq!((&view["reopens"], &view["summary"]["failures"]), (&json!(1), &json!(0)));
+}
+
+#[tokio::test]
+async fn ex_70_executions_are_listed_and_counted_by_flow_over_http() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    http.submit(json!({ "kind": "load" })).await;
+    let id = submit(&mut http, diamond()).await;
+    let (found, pages) = walk(&mut http, &format!("/v1/executions?flow={id}&order=asc&limit=3"), &["items"]).await;
+    let keys: Vec<&str> = found.iter().map(|member| member["flow"]["key"].as_str().unwrap()).collect();
+    assert_eq!((keys, pages), (vec!["a", "b", "c", "d"], 2));
+    let counted = http.get(&format!("/v1/executions/count?flow={id}&group_by=state")).await.good();
+    assert_eq!((&counted["total"], counted["groups"].as_array().unwrap().len()), (&json!(4), 2), "{counted}");
+    assert_eq!(http.get(&format!("/v1/executions/count?flow={id}&against=true")).await.good()["total"], 0);
+    http.get("/v1/executions?flow=x_0_1").await.refused(400, "invalid_id");
+    let members = format!("/v1/flows/{id}/members");
+    let (found, pages) = walk(&mut http, &format!("{members}?order=key&limit=3"), &["items"]).await;
+    assert_eq!((found.len(), pages, &found[3]["flow"]["key"]), (4, 2, &json!("d")));
+    let one = http.get(&format!("{members}?key=c")).await.good();
+    assert_eq!((&one["items"][0]["flow"]["key"], one["items"].as_array().unwrap().len()), (&json!("c"), 1));
+    assert_eq!(http.get(&format!("{members}?key=z")).await.good(), json!({ "items": [] }));
+    let cursor = http.get(&format!("{members}?order=key&limit=1")).await.good()["next_cursor"].clone();
+    let other = format!("{members}?limit=1&cursor={}", cursor.as_str().unwrap());
+    http.get(&other).await.refused(400, "invalid_cursor");
+}
+
+#[tokio::test]
+async fn fl_4_what_a_flow_may_be_is_told_and_a_policy_that_is_none_is_refused_as_such() {
+    let server = Server::dev().await;
+    let mut http = server.http().await;
+    let mut flow = diamond();
+    flow["failure_policy"] = json!({ "kind": "fail_fats" });
+    let refused = http.post("/v1/flows", flow).await.refused(422, "unknown_policy");
+    assert_eq!(refused["fields"], json!({ "field": "failure_policy.kind", "did_you_mean": "fail_fast" }));
+    let limits = http.get("/v1/capabilities").await.good()["limits"]["flow"].clone();
+    assert_eq!((&limits["members"], &limits["submit_members"]), (&json!(100_000), &json!(10_000)), "{limits}");
+    let groups: Vec<_> = (0..17).map(|n| json!({ "name": format!("g{n}"), "policy": { "kind": "all_of" } })).collect();
+    let mut flow = diamond();
+    flow["members"][3]["groups"] = json!(groups);
+    let refused = http.post("/v1/flows", flow).await.refused(422, "limit_exceeded");
+    assert_eq!(
+        (&refused["fields"]["limit"], &refused["fields"]["got"]),
+        (&limits["groups_per_member"], &json!(18)),
+        "`main` is one too"
+    );
 }
 
 #[tokio::test]

@@ -204,8 +204,9 @@ async fn flows_twice(it: &mut Twice) {
     let members = it.http.get(&format!("/v1/flows/{id}/members")).await.good();
     let fail = format!("/v1/executions/{}/force-fail", members["items"][0]["id"].as_str().unwrap());
     it.http.post(&fail, json!({})).await.good();
-    let replayed = it.call("replay_flow", &id, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
-    assert_eq!(replayed, json!({ "matched": 1, "replayed": 1 }));
+    let replay = |reason: &str| json!({ "reason": reason, "wait_ms": 20000 });
+    let replayed = it.call("replay_flow", &id, replay("x"), Some(replay("y"))).await;
+    assert_eq!((&replayed["matched"], &replayed["done"]), (&json!(1), &json!(1)));
     it.http.post(&fail, json!({})).await.good();
     it.call("purge_flow", &id, Value::Null, None).await;
     it.http.get(&format!("/v1/flows/{id}")).await.refused(404, "flow_not_found");

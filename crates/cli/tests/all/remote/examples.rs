@@ -1,7 +1,7 @@
 //! The example of each command's help, run by a shell as a person would.
 
 use super::Server;
-use super::flows::{ETL, submit};
+use super::flows::{ETL_YAML, MORE_YAML, submit};
 use crate::process::{stdout, text, weft};
 use serde_json::json;
 use std::path::Path;
@@ -106,6 +106,7 @@ pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("flow members", flow),
     ("flow graph", flow),
     ("flow watch", completed_flow),
+    ("flow add", flow),
     ("flow cancel", flow),
     ("flow replay", failed_flow),
     ("flow seal", open_flow),
@@ -139,7 +140,8 @@ fn cli_4_the_help_of_each_command_of_a_server_begins_with_an_example_that_works(
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     // What examples read stands where they are run.
     let here = tempfile::tempdir().unwrap();
-    std::fs::write(here.path().join("etl.json"), ETL).unwrap();
+    std::fs::write(here.path().join("etl.yaml"), ETL_YAML).unwrap();
+    std::fs::write(here.path().join("more.yaml"), MORE_YAML).unwrap();
     for (name, prepare) in EXAMPLES {
         let words: Vec<&str> = name.split(' ').chain(["--help"]).collect();
         let help = stdout(&weft(&words));

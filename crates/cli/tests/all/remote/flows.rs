@@ -20,6 +20,30 @@ pub const ETL: &str = r#"{
 }
 "#;
 
+/// The same in YAML.
+pub const ETL_YAML: &str = "
+kind: etl
+name: monday
+tags: {day: mon}
+members:
+  - {key: load-a, kind: load, lane: load-a}
+  - {key: load-b, kind: load, lane: load-b}
+  - {key: merge, kind: merge, lane: merge}
+edges:
+  - {from: load-a, to: merge, input: left}
+  - {from: load-b, to: merge}
+";
+
+/// What is added to a flow that has a member `load`.
+pub const MORE_YAML: &str = "
+members:
+  - key: report
+    kind: report
+    lane: report
+edges:
+  - {from: load, to: report}
+";
+
 /// Submits a flow over HTTP, and answers its id.
 pub fn submit(server: &Server, flow: Value) -> String {
     server.caller().ok("POST", "/v1/flows", Some(&flow))["id"].as_str().unwrap().to_owned()
@@ -66,6 +90,77 @@ fn a_flow_is_submitted_from_a_file_and_from_stdin() {
 }
 
 #[test]
+fn a_flow_in_yaml_is_submitted_like_one_in_json() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let (json, yaml) = (folder.path().join("etl.json"), folder.path().join("etl.yaml"));
+    std::fs::write(&json, ETL).unwrap();
+    std::fs::write(&yaml, ETL_YAML).unwrap();
+    let drawn = |file: &std::path::Path| {
+        let id = server.out(&["flow", "submit", file.to_str().unwrap(), "--quiet"]).trim().to_owned();
+        let graph = server.json(&["flow", "graph", &id]);
+        let names = |list: &str, fields: [&str; 3]| -> Vec<Value> {
+            graph[list].as_array().unwrap().iter().map(|one| json!(fields.map(|field| &one[field]))).collect()
+        };
+        (names("nodes", ["key", "kind", "public_state"]), names("edges", ["from", "to", "input"]))
+    };
+    assert_eq!(drawn(&yaml), drawn(&json));
+    std::fs::write(&yaml, "kind: etl\nmembers:\n  - key: a\n    kidn: load\n").unwrap();
+    let told = server.fails(2, &["flow", "submit", yaml.to_str().unwrap()]);
+    assert!(
+        told.contains("is not a flow: `members[0].kidn` is not a field") && told.contains("hint: did you mean `kind`?"),
+        "{told}"
+    );
+}
+
+#[test]
+fn members_and_edges_are_added_to_a_flow_that_is_there() {
+    let server = Server::start();
+    let id = one(&server, "l");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let more = file("more.yaml", MORE_YAML);
+    assert_eq!(server.out(&["flow", "add", &short(&id), &more]).trim(), format!("{id}  added 1 member and 1 edge"));
+    let again = server.out(&["flow", "add", &id, &more]);
+    assert_eq!(again.trim(), format!("{id}  there already: 1 member and 1 edge"));
+    let edge = file("edge.json", r#"{"edges": [{"from": "load", "to": "report", "group": "late", "on": "any"}]}"#);
+    assert_eq!(server.json(&["flow", "add", &id, &edge, "--revision", "2"])["revision"], 3);
+    let told = server.fails(1, &["flow", "add", &id, &edge, "--revision", "2"]);
+    assert!(told.starts_with("error[revision_mismatch]: cannot add to it: "), "{told}");
+    let cycle = file("cycle.yaml", "edges: [{from: report, to: load}]");
+    let told = server.fails(1, &["flow", "add", &id, &cycle]);
+    assert!(
+        told.starts_with("error[cycle]: cannot add to it: ") && told.contains("report -> load -> report"),
+        "{told}"
+    );
+    assert!(server.fails(2, &["flow", "add", &id, &file("none.yaml", "members: []")]).contains("neither members"));
+    let alone = server.fails(2, &["flow", "add", &id, &edge, "--unsealed"]);
+    assert!(alone.contains("`--unsealed` is about new members"), "{alone}");
+    let late = file("late.yaml", "members: [{key: late, kind: late, lane: late}]");
+    server.out(&["flow", "add", &id, &late, "--unsealed"]);
+    assert_eq!(server.json(&["flow", "members", &id])["items"].as_array().unwrap().len(), 3);
+    assert_eq!(server.out(&["flow", "seal", &id, "late"]).trim(), format!("{id}  sealed for 1 member"));
+}
+
+#[test]
+fn executions_are_listed_counted_and_steered_by_flow() {
+    let server = Server::start();
+    let (id, other) = (etl(&server), one(&server, "l"));
+    assert_eq!(server.json(&["list", "--flow", &short(&id)])["items"].as_array().unwrap().len(), 3);
+    assert_eq!(server.json(&["count", "--flow", &id])["total"], 3);
+    assert_eq!(server.json(&["list", "--filter", &format!("flow={other}")])["items"].as_array().unwrap().len(), 1);
+    let told = server.fails(1, &["list", "--flow", "ffffffff"]);
+    assert!(told.starts_with("error[flow_not_found]: "), "{told}");
+    server.out(&["hold", "--flow", &id, "--yes"]);
+    assert_eq!(server.json(&["count", "--flow", &other, "--state", "held"])["total"], 0);
+    assert_eq!(server.json(&["count", "--flow", &id, "--state", "held"])["total"], 3);
+}
+
+#[test]
 fn cli_1_what_is_no_flow_is_misuse_and_what_is_a_wrong_graph_is_refused() {
     let server = Server::start();
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -73,10 +168,14 @@ fn cli_1_what_is_no_flow_is_misuse_and_what_is_a_wrong_graph_is_refused() {
     std::fs::write(file.path(), "{\"kind\": \"etl\", \"egdes\": []}").unwrap();
     let told = server.fails(2, &["flow", "submit", path]);
     assert!(told.contains("is not a flow") && told.contains("`egdes`") && told.contains("\nhint: "), "{told}");
-    let cycle = json!({"kind": "etl", "members": [{"key": "a", "kind": "x"}], "edges": [{"from": "a", "to": "b"}]});
+    let edges = json!([{"from": "a", "to": "b"}, {"from": "c", "to": "a"}]);
+    let cycle = json!({"kind": "etl", "members": [{"key": "a", "kind": "x"}], "edges": edges});
     std::fs::write(file.path(), cycle.to_string()).unwrap();
     let told = server.fails(1, &["flow", "submit", path]);
-    assert!(told.starts_with("error[unknown_node]: cannot submit it: "), "{told}");
+    assert!(
+        told.starts_with("error[unknown_node]: cannot submit it: 2 things are wrong with the graph\n  `edges[0].to`"),
+        "{told}"
+    );
     let told = server.fails(2, &["flow", "submit", "/no/such/file"]);
     assert!(told.starts_with("error: cannot read `/no/such/file`"), "{told}");
     assert_eq!(server.json(&["flow", "list"])["items"], json!([]));
@@ -146,6 +245,9 @@ fn members_are_listed_by_state_and_by_what_counts_against_the_flow() {
     let all = server.out(&["flow", "members", &id]);
     assert_eq!(first_cells(&all), ["load-a", "load-b", "merge"], "in the order they were added: {all}");
     assert_eq!(first_cells(&server.out(&["flow", "members", &id, "--state", "completed"])), ["load-a"]);
+    let more =
+        submit(&server, json!({"kind": "etl", "members": [{"key": "z", "kind": "k"}, {"key": "a", "kind": "k"}]}));
+    assert_eq!(first_cells(&server.out(&["flow", "members", &more, "--by-key"])), ["a", "z"]);
     let against = server.json(&["flow", "members", &id, "--against"]);
     let keys: Vec<&Value> = against["items"].as_array().unwrap().iter().map(|one| &one["flow"]["key"]).collect();
     assert!(keys.contains(&&json!("load-b")) && !keys.contains(&&json!("load-a")), "{against}");
