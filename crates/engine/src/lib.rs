@@ -28,6 +28,7 @@
 //! ```
 
 mod audit;
+mod bell;
 mod bulk;
 mod census;
 mod claim;
