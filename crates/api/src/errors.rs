@@ -129,6 +129,9 @@ const fn advice(code: Code) -> &'static str {
         Code::ThresholdUnreachable => "Lower `successes`, or add members.",
         Code::Cycle => "`fields.problems[0].keys` are the members around it, in order; take one of their edges away.",
         Code::GraphTooLarge => "Add edges from members that were added earlier to later ones, which needs no search.",
+        Code::UnknownPolicy => {
+            "A newer version of Weft wrote the record. Let a node of that version do it, or bring all nodes to it."
+        }
         Code::LimitExceeded => "`fields.max` says how many there may be.",
         Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",

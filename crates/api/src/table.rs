@@ -54,6 +54,7 @@ const GRAPH: &[Code] = &[
     Code::ThresholdUnreachable,
     Code::Cycle,
     Code::GraphTooLarge,
+    Code::UnknownPolicy,
     Code::LimitExceeded,
 ];
 const GROWTH: &[Code] = &[Code::FlowClosed, Code::ExecutionTerminal, Code::GroupDecided, Code::DownstreamBegun];
