@@ -82,6 +82,12 @@ mod damage_tests;
 #[cfg(test)]
 mod growth_tests;
 #[cfg(test)]
+mod input_tests;
+#[cfg(test)]
+mod large_tests;
+#[cfg(test)]
+mod member_tests;
+#[cfg(test)]
 mod policy_tests;
 #[cfg(test)]
 mod purge_tests;

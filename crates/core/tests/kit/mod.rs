@@ -51,6 +51,8 @@ pub struct World {
     pub planted: bool,
     /// The keys that the last command changed.
     pub touched: Vec<Key>,
+    /// Records that one commit wrote at most.
+    pub largest: usize,
 }
 
 /// A record as it was loaded: absent, damaged, or there at a revision.
@@ -277,6 +279,7 @@ impl World {
         for (key, seen) in &batch.reads {
             assert_eq!(self.records.get(key).map(|stored| stored.revision), *seen, "{key:?} was read at this revision");
         }
+        self.largest = self.largest.max(batch.writes.len());
         for write in &batch.writes {
             self.touched.push(write.key);
             match &write.what {
