@@ -129,7 +129,10 @@ const fn advice(code: Code) -> &'static str {
         Code::ThresholdUnreachable => "Lower `successes`, or add members.",
         Code::Cycle => "`fields.problems[0].keys` are the members around it, in order; take one of their edges away.",
         Code::GraphTooLarge => "Add edges from members that were added earlier to later ones, which needs no search.",
-        Code::UnknownPolicy => "`fields.field` says which one, and the detail lists those there are.",
+        Code::UnknownPolicy => {
+            "Of a call: `fields.field` says which one, and the detail lists those there are. Of a stored flow: a newer version of \
+             Weft wrote it, so let a node of that version do it, or bring all nodes to it."
+        }
         Code::LimitExceeded => "`fields.max`, or `fields.limit` of a graph, says how many there may be.",
         Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",

@@ -134,7 +134,7 @@ codes! {
     ThresholdUnreachable "threshold_unreachable" 422 Fix "the flow wants more successes than it has members",
     Cycle "cycle" 422 Fix "the edges close a cycle",
     GraphTooLarge "graph_too_large" 422 Fix "the graph is too large to be checked for cycles",
-    UnknownPolicy "unknown_policy" 422 Fix "there is no such policy",
+    UnknownPolicy "unknown_policy" 422 Fix "this version does not know the policy",
     LimitExceeded "limit_exceeded" 422 Fix "there would be too many",
     HeadersTooLarge "headers_too_large" 431 Fix "the headers are too large",
     RateLimited "rate_limited" 429 Later "too many requests from you",

@@ -2,6 +2,7 @@
 //!
 //! Damaged bytes are an error that names the part; nothing damaged is ever read as zero, empty or default.
 
+use crate::record::execution::Remnant;
 use crate::schema::PartMask;
 use bytes::Bytes;
 use serde::Serialize;
@@ -16,11 +17,20 @@ pub const VERSION: u8 = 1;
 pub struct DecodeError {
     pub part: &'static str,
     pub why: String,
+    /// The bytes are whole, and say something that only a later version knows.
+    pub is_unknown_policy: bool,
+    /// What can still be read of a member of a flow.
+    pub remnant: Option<Box<Remnant>>,
 }
 
 impl DecodeError {
     pub fn new(part: &'static str, why: impl Into<String>) -> Self {
-        Self { part, why: why.into() }
+        Self { part, why: why.into(), is_unknown_policy: false, remnant: None }
+    }
+
+    /// A policy that this version does not know.
+    pub fn unknown_policy(part: &'static str, why: impl Into<String>) -> Self {
+        Self { is_unknown_policy: true, ..Self::new(part, why) }
     }
 }
 
@@ -31,15 +41,24 @@ pub trait Decode: Sized {
 }
 
 pub fn encode<T: Serialize>(value: &T) -> Bytes {
-    let buffer = Vec::with_capacity(256);
-    let mut buffer = buffer;
-    buffer.push(VERSION);
+    encode_as(VERSION, value)
+}
+
+/// The same in another format version, of something whose shape has changed.
+pub fn encode_as<T: Serialize>(version: u8, value: &T) -> Bytes {
+    let mut buffer = Vec::with_capacity(256);
+    buffer.push(version);
     postcard::to_extend(value, buffer).expect("codec: records hold nothing that postcard refuses").into()
 }
 
 pub fn decode<T: DeserializeOwned>(part: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
+    decode_as(VERSION, part, bytes)
+}
+
+/// The same of bytes that must be in another format version.
+pub fn decode_as<T: DeserializeOwned>(version: u8, part: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
-        Some((&VERSION, body)) => {
+        Some((found, body)) if *found == version => {
             let (value, rest) =
                 postcard::take_from_bytes(body).map_err(|error| DecodeError::new(part, error.to_string()))?;
             if !rest.is_empty() {

@@ -157,6 +157,10 @@ pub enum Rejection {
     GraphTooLarge {
         visited: u32,
     },
+    /// A stored policy is of a later version.
+    UnknownPolicy {
+        what: Text,
+    },
     Busy {
         retry_after_ms: u64,
     },
@@ -243,6 +247,7 @@ impl Rejection {
             Self::FlowRevisionMismatch { .. } => "revision_mismatch",
             Self::BadGraph { problems } => problems.first().map_or("invalid_argument", |problem| problem.code()),
             Self::GraphTooLarge { .. } => "graph_too_large",
+            Self::UnknownPolicy { .. } => "unknown_policy",
             Self::Busy { .. } => "busy",
             Self::Unavailable { .. } => "unavailable",
             Self::Internal { .. } => "internal",
@@ -261,6 +266,7 @@ impl Rejection {
             | Self::InvalidCursor
             | Self::BadGraph { .. }
             | Self::GraphTooLarge { .. }
+            | Self::UnknownPolicy { .. }
             | Self::NotAChild { .. } => Class::Fix,
             Self::LeaseExpired { .. }
             | Self::LeaseRevoked { .. }
@@ -407,6 +413,7 @@ impl fmt::Display for Rejection {
                 write!(f, "looked at {visited} members without finding out whether the edges close a cycle; ")?;
                 write!(f, "add edges from earlier members to later ones")
             }
+            Self::UnknownPolicy { what } => write!(f, "cannot act on what a later version wrote: {what}"),
             Self::Busy { retry_after_ms } => {
                 write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")
             }

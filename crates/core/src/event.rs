@@ -1,5 +1,6 @@
 //! Every fact that is told to the outside. The events of a commit are one feed entry, written with the state change.
 
+use crate::codec::{self, DecodeError};
 use crate::id::{ExecutionId, FlowId};
 use crate::record::attempt::AttemptKind;
 use crate::record::execution::{EndCause, Outcome, PublicState, Reason, Why};
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub struct Event {
     pub at: Time,
     pub execution: Option<ExecutionId>,
+    /// The flow that it is about, or of which the execution is a member.
+    pub flow: Option<FlowId>,
     pub namespace: Text,
     pub lane: Text,
     pub kind: Text,
@@ -224,6 +227,24 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// The flow that a fact about a flow, or about a group of one, names itself.
+    const fn flow(&self) -> Option<FlowId> {
+        match self {
+            Fact::FlowCreated { flow, .. }
+            | Fact::FlowChanged { flow, .. }
+            | Fact::FlowSealed { flow, .. }
+            | Fact::FlowPurged { flow, .. }
+            | Fact::FlowCancelRequested { flow, .. }
+            | Fact::FlowEnding { flow, .. }
+            | Fact::FlowFinished { flow, .. }
+            | Fact::FlowReopened { flow, .. }
+            | Fact::FlowRepaired { flow, .. }
+            | Fact::GroupSatisfied { flow, .. }
+            | Fact::GroupImpossible { flow, .. } => Some(*flow),
+            _ => None,
+        }
+    }
+
     /// The stable name of the event type.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -268,11 +289,42 @@ impl Fact {
     }
 }
 
-/// The bytes of a feed entry.
-pub fn encode(events: &[Event]) -> bytes::Bytes {
-    if events.is_empty() { bytes::Bytes::new() } else { crate::codec::encode(&events) }
+/// The format in which entries are written: events name their flow.
+const VERSION: u8 = 2;
+
+/// An event as format 1 has it.
+#[derive(Deserialize)]
+struct Flowless {
+    at: Time,
+    execution: Option<ExecutionId>,
+    namespace: Text,
+    lane: Text,
+    kind: Text,
+    epoch: u64,
+    by: Text,
+    fact: Fact,
 }
 
-pub fn decode(bytes: &[u8]) -> Result<Vec<Event>, crate::codec::DecodeError> {
-    if bytes.is_empty() { Ok(Vec::new()) } else { crate::codec::decode("feed", bytes) }
+impl From<Flowless> for Event {
+    fn from(it: Flowless) -> Self {
+        let Flowless { at, execution, namespace, lane, kind, epoch, by, fact } = it;
+        Event { at, execution, flow: fact.flow(), namespace, lane, kind, epoch, by, fact }
+    }
+}
+
+/// The bytes of a feed entry.
+pub fn encode(events: &[Event]) -> bytes::Bytes {
+    if events.is_empty() { bytes::Bytes::new() } else { codec::encode_as(VERSION, &events) }
+}
+
+/// The events of a feed entry. Entries outlive the version that wrote them: older formats are read too.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Event>, DecodeError> {
+    match bytes.first() {
+        None => Ok(Vec::new()),
+        Some(&codec::VERSION) => {
+            let events: Vec<Flowless> = codec::decode("feed", bytes)?;
+            Ok(events.into_iter().map(Event::from).collect())
+        }
+        Some(_) => codec::decode_as(VERSION, "feed", bytes),
+    }
 }

@@ -57,6 +57,7 @@ impl Witness {
         let event = Event {
             at: now,
             execution: None,
+            flow: None,
             namespace: empty.clone(),
             lane: empty.clone(),
             kind: empty,

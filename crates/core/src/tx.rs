@@ -11,6 +11,7 @@ use crate::id::{CommitId, ExecutionId, FlowId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
+use crate::record::execution::Remnant;
 use crate::record::member::{SiblingResult, SiblingResults};
 use crate::record::register::Subject;
 use crate::record::{Attempt, Execution, Flow, Key, Record, node, worker};
@@ -49,6 +50,8 @@ pub enum List {
     LiveMembers(FlowId),
     /// Of a flow, in the order they were added; only ever asked for from the start.
     Members(FlowId),
+    /// The same, without those up to this number.
+    MembersAfter(FlowId, u32),
     /// Purged before their flow, in the order they were added; only ever asked for from the start.
     Tombstones(FlowId),
 }
@@ -59,8 +62,23 @@ impl List {
         match self {
             List::Children(parent) => (IndexId::Children, vec![Value::bytes(parent.uuid().as_bytes())]),
             List::LiveMembers(flow) => (IndexId::LiveMembers, vec![Value::bytes(flow.uuid().as_bytes())]),
-            List::Members(flow) => (IndexId::Members, vec![Value::bytes(flow.uuid().as_bytes())]),
+            List::Members(flow) | List::MembersAfter(flow, _) => {
+                (IndexId::Members, vec![Value::bytes(flow.uuid().as_bytes())])
+            }
             List::Tombstones(flow) => (IndexId::Tombstones, vec![Value::bytes(flow.uuid().as_bytes())]),
+        }
+    }
+
+    /// The place in the index beyond which the list goes on after `after`: its columns, and its key.
+    pub fn beyond(self, after: Option<ExecutionId>) -> Option<(Vec<Value>, [u8; 16])> {
+        let (_, mut columns) = self.index();
+        match (self, after) {
+            (List::MembersAfter(_, number), _) => {
+                columns.push(Value::Int(i64::from(number)));
+                Some((columns, [0xff; 16]))
+            }
+            (_, Some(id)) => Some((columns, *id.uuid().as_bytes())),
+            (_, None) => None,
         }
     }
 }
@@ -432,7 +450,10 @@ impl<'a> Tx<'a> {
                 self.with_parts(key, record, parts)
             }
             Lookup::Damaged(error) => {
-                let rejection = Rejection::internal(format!("{key:?}: {error}"));
+                let rejection = match error.is_unknown_policy {
+                    true => Rejection::UnknownPolicy { what: error.why.as_str().into() },
+                    false => Rejection::internal(format!("{key:?}: {error}")),
+                };
                 self.damaged.insert(key);
                 Err(rejection.into())
             }
@@ -465,6 +486,14 @@ impl<'a> Tx<'a> {
             Lookup::Present { revision, .. } => Some(revision),
             Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
         })
+    }
+
+    /// What can still be read of an execution that the store has and that does not decode.
+    pub(crate) fn remnant(&self, key: &Key) -> Option<Remnant> {
+        match self.base.get(key) {
+            Lookup::Damaged(error) => error.remnant.as_deref().cloned(),
+            Lookup::Unknown | Lookup::Absent | Lookup::Present { .. } => None,
+        }
     }
 
     /// Notes what has to be loaded; several wishes for one record become one.

@@ -6,6 +6,7 @@ use kit::World;
 use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
 use weft_core::BulkId;
 use weft_core::command::{CancelFlow, Command, DrainNode, Purge, StartBulk, When};
+use weft_core::event::{self, Event};
 use weft_core::filter::Filter;
 use weft_core::flow::member_id;
 use weft_core::record::bulk_job::Verb;
@@ -204,4 +205,75 @@ fn damaged_bytes_are_an_error_and_never_a_default() {
             assert!(Record::decode(key, &parts, PartMask::ALL).is_err(), "{name} {damaged:?}");
         }
     }
+}
+
+/// A feed entry with what stands alone, a member and a flow.
+fn feed() -> Vec<Event> {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    world.submit(|_| {});
+    let flow = world.flow_of("only", |_| {});
+    world.complete_member(flow, "only");
+    world.events
+}
+
+#[test]
+fn fd_4_feed_entries_are_written_as_ever_and_those_of_before_are_read() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/feed.hex");
+    let golden = std::fs::read_to_string(path).expect("the golden bytes");
+    let (old, now) = golden.trim_end().split_once('\n').expect("a line for each format");
+    let written = hex(&event::encode(&feed()));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, format!("{old}\n{written}\n")).expect("the golden bytes can be rewritten");
+    }
+    assert_eq!(now, written);
+    assert_eq!(event::decode(&unhex(now)), Ok(feed()));
+    // Format 1 does not say which flow an execution belongs to.
+    let mut flowless = feed();
+    for event in flowless.iter_mut().filter(|event| event.fact.name().starts_with("execution.")) {
+        event.flow = None;
+    }
+    assert_eq!(event::decode(&unhex(old)), Ok(flowless));
+}
+
+#[test]
+fn fd_5_events_of_members_and_of_flows_name_the_flow() {
+    let feed = feed();
+    let flow = feed.iter().find_map(|event| event.flow).expect("a flow");
+    let named: Vec<_> = feed.iter().map(|event| (event.fact.name(), event.flow.is_some())).collect();
+    let expected = [
+        ("execution.submitted", false),
+        ("execution.submitted", true),
+        ("flow.created", true),
+        ("execution.claimed", true),
+        ("execution.finished", true),
+        ("flow.finished", true),
+    ];
+    assert_eq!(named, expected);
+    assert!(feed.iter().filter_map(|event| event.flow).all(|other| other == flow));
+}
+
+#[test]
+fn letters_of_before_flows_are_read() {
+    let mut world = World::new();
+    let entry = weft_core::change::DueEntry { at: world.now, timer: 77, kind: 99, key: "?".into() };
+    world.due.insert(entry.clone());
+    let fresh = world.fresh();
+    let drop = weft_core::command::DropEntry {
+        partition: kit::PARTITION,
+        entry: Some(entry),
+        scanner: "lease_expiry".into(),
+        error: "no such kind".into(),
+        poison: true,
+        fresh,
+    };
+    let principal = weft_core::command::Principal::engine();
+    let call = weft_core::command::Call { principal, ..kit::calls::call(Command::DropEntry(drop)) };
+    world.call(&call).expect("it is dropped");
+    let key = Key::DeadLetter(kit::PARTITION, fresh);
+    let letter = world.record(key).expect("the letter");
+    let bytes = letter.encode(PartMask::ALL)[0].1.clone().expect("its body");
+    // The flow, of which there is none, is the last byte of format 2.
+    let old = [&[1], &bytes[1..bytes.len() - 1]].concat();
+    assert_eq!(Record::decode(key, &[(0, old.into())], PartMask::ALL), Ok(letter));
 }

@@ -93,6 +93,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::FlowRevisionMismatch { current } => problem.field("current", current),
         Rejection::BadGraph { problems } => graph(problem, &problems),
         Rejection::GraphTooLarge { visited } => problem.field("visited", visited),
+        Rejection::UnknownPolicy { what } => problem.field("what", &*what),
         Rejection::Busy { retry_after_ms } => problem.retry_after(retry_after_ms),
         Rejection::Unavailable { retry_after_ms, outcome_unknown } => {
             problem.retry_after(retry_after_ms).field("outcome_unknown", outcome_unknown)

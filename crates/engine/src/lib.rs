@@ -28,6 +28,7 @@
 //! ```
 
 mod audit;
+mod bell;
 mod bulk;
 mod census;
 mod claim;
@@ -45,6 +46,7 @@ mod keys;
 mod lanes;
 mod membership;
 mod notices;
+mod parked;
 mod partition;
 mod place;
 mod pulse;
@@ -70,6 +72,7 @@ pub use explain::{Explanation, NoWorker, Obstacle, Retry};
 pub use history::{AttemptFilter, AttemptPage, HistoryEntry, HistoryPage, HistoryPlace};
 pub use keys::{KeyCreation, KeyPage};
 pub use notices::{Heard, Notice, Notices, Numbered, Told};
+pub use parked::{Parked, ParkedId};
 pub use reads::{ChildPage, Counts, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,

@@ -6,10 +6,10 @@
 //! heartbeat and renew share one place. So each notice comes with one reply and once down every stream; whoever reads
 //! several channels knows one that came before by its number.
 
+use crate::bell::{Bell, Listener};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::watch;
 use weft_core::limits::{NOTICES_KEPT, WORKER_TTL_MS_DEFAULT};
 use weft_core::record::execution::EndCause;
 use weft_core::text::Text;
@@ -104,7 +104,7 @@ struct State {
 pub(crate) struct Mailbox {
     inside: Mutex<Inside>,
     /// Rung after each notice.
-    rung: watch::Sender<()>,
+    rung: Bell,
     /// Notices that are kept in all mailboxes.
     all: Arc<AtomicUsize>,
 }
@@ -192,7 +192,7 @@ impl Mailbox {
     fn new(now: Time, ttl_ms: u64, all: Arc<AtomicUsize>) -> Self {
         let last = now.ms().saturating_mul(NUMBERS_PER_MS);
         let inside = Inside { last, kept: VecDeque::new(), given: last, superseded: None, seen_at: now, ttl_ms };
-        Self { inside: Mutex::new(inside), rung: watch::Sender::new(()), all }
+        Self { inside: Mutex::new(inside), rung: Bell::new(), all }
     }
 
     fn is_left(&self, now: Time) -> bool {
@@ -210,7 +210,7 @@ impl Mailbox {
         }
         inside.kept.push_back(Numbered { no, notice });
         drop(inside);
-        self.rung.send_replace(());
+        self.rung.ring();
     }
 
     fn supersede(&self, since: Time) {
@@ -221,7 +221,7 @@ impl Mailbox {
         self.all.fetch_sub(inside.kept.len(), Ordering::Relaxed);
         inside.kept.clear();
         drop(inside);
-        self.rung.send_replace(());
+        self.rung.ring();
     }
 
     /// What came with no reply yet. It has, now.
@@ -244,12 +244,12 @@ impl Mailbox {
 
     /// Resolves when there is something that came with no reply yet.
     pub async fn noticed(&self) {
-        let mut rung = self.rung.subscribe();
+        let mut rung = self.rung.listen();
         loop {
             if self.has_news() {
                 return;
             }
-            if rung.changed().await.is_err() {
+            if !rung.rung().await {
                 return std::future::pending().await;
             }
         }
@@ -273,7 +273,7 @@ impl Inside {
 /// The notices of one worker process as they come. Any number of them may be open.
 pub struct Notices {
     mailbox: Arc<Mailbox>,
-    rung: watch::Receiver<()>,
+    rung: Listener,
     /// It has heard all up to this number.
     after: u64,
     since: Time,
@@ -287,7 +287,7 @@ impl Notices {
         let last = locked(&mailbox.inside).last;
         // A number that was not given yet is another node's, or of before a restart.
         let missed = after.is_some_and(|after| after > last);
-        let rung = mailbox.rung.subscribe();
+        let rung = mailbox.rung.listen();
         Self { mailbox, rung, after: after.unwrap_or(last).min(last), since: now, missed, ended: false }
     }
 
@@ -300,7 +300,9 @@ impl Notices {
             if let Some(heard) = self.ready() {
                 return Some(heard);
             }
-            self.rung.changed().await.ok()?;
+            if !self.rung.rung().await {
+                return None;
+            }
         }
     }
 
@@ -314,7 +316,7 @@ impl Notices {
     }
 
     fn ready(&mut self) -> Option<Heard> {
-        self.rung.mark_unchanged();
+        self.rung.forget();
         let inside = locked(&self.mailbox.inside);
         if let Some((at, no)) = inside.superseded {
             if self.since < at {

@@ -41,6 +41,12 @@ const CODE: &[Ban] = &[
         instead: "take clock and spawner as values, so that the simulator drives the same code; only runtime.rs knows the real ones",
     },
     Ban {
+        what: &["watch::Sender", "watch::channel", "broadcast::channel", "select!"],
+        within: &["crates/engine/src"],
+        except: &["crates/engine/src/engine.rs"],
+        instead: "`bell.rs` or `future::select`: these wake or choose by chance, and the same seed must give the same log",
+    },
+    Ban {
         what: &["thread::sleep", "time::sleep"],
         within: &["**/tests", "**/tests.rs"],
         except: &[],

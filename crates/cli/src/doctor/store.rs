@@ -203,6 +203,7 @@ mod tests {
         let id: ExecutionId = "x_0_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01".parse().unwrap();
         let key = Key::Execution(id);
         let body = Body {
+            flow: None,
             scanner: "lease_expiry".into(),
             timer: Timer::Lease,
             due: Time::ZERO,

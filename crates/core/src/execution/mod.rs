@@ -22,6 +22,7 @@ pub(crate) mod force_complete;
 pub(crate) mod force_fail;
 pub(crate) mod hold;
 pub(crate) mod lose;
+pub(crate) mod parked;
 pub(crate) mod policy;
 pub(crate) mod progress;
 pub(crate) mod purge;
@@ -84,6 +85,7 @@ fn emit(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact) {
     tx.emit(Event {
         at: tx.now(),
         execution: Some(execution.id),
+        flow: execution.member().map(|member| member.flow),
         namespace: spec.namespace.clone(),
         lane: spec.lane.clone(),
         kind: spec.kind.clone(),

@@ -1,25 +1,21 @@
-//! Failures of scanners on an item: counted on the item, backed off, parked in the end, and let go by an operator.
+//! Failures of scanners on an item: counted on the item, backed off, and parked in the end.
 
 use crate::change::DueEntry;
-use crate::command::{DiscardParked, DropEntry, Principal, RecordTrouble, RetryParked};
+use crate::command::{DropEntry, Principal, RecordTrouble};
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
-use crate::id::PartitionId;
+use crate::id::{ExecutionId, FlowId, PartitionId};
 use crate::limits::*;
 use crate::record::dead_letter::Body;
 use crate::record::trouble::{Failing, Trouble};
 use crate::record::{BulkJob, Continuation, DeadLetter, Execution, Flow, Key, Record};
 use crate::reply::Reply;
-use crate::schema::{Due, PartMask, Timer};
-use crate::text::{Text, check_text};
+use crate::schema::{Due, Kind, PartMask, Timer};
+use crate::text::Text;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 use bytes::Bytes;
 use uuid::Uuid;
-
-pub fn validate_discard(cmd: &DiscardParked) -> Result<(), Rejection> {
-    check_text("reason", &cmd.reason, REASON_MAX)
-}
 
 /// Notes that a scanner failed on a timer of a record. A timer that the record no longer has is not in trouble.
 pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> Result<Reply, Stop> {
@@ -37,7 +33,8 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             execution.set_trouble(Some(trouble));
             if let Some(failing) = parked {
                 let event = about(&execution, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, cmd, failing.fails, event);
+                let flow = execution.member().map(|member| member.flow);
+                park(tx, key, flow, cmd, failing.fails, event);
             }
             tx.put_execution(*execution);
         }
@@ -45,8 +42,9 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             let (trouble, parked) = failed(continuation.body.trouble.take(), cmd, tx.now());
             continuation.body.trouble = Some(trouble);
             if let Some(failing) = parked {
-                let event = about_work(&continuation, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, cmd, failing.fails, event);
+                let flow = flow_of(tx, continuation.owner)?;
+                let event = about_work(&continuation, flow, who, tx.now(), parked_fact(cmd, &failing));
+                park(tx, key, flow, cmd, failing.fails, event);
             }
             tx.put(Record::Continuation(continuation));
         }
@@ -55,7 +53,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             *job.trouble_mut() = Some(trouble);
             if let Some(failing) = parked {
                 let event = about_job(&job, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, cmd, failing.fails, event);
+                park(tx, key, None, cmd, failing.fails, event);
             }
             tx.put(Record::BulkJob(job));
         }
@@ -64,7 +62,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
             flow.set_trouble(Some(trouble));
             if let Some(failing) = parked {
                 let event = about_flow(&flow, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, cmd, failing.fails, event);
+                park(tx, key, Some(flow.id), cmd, failing.fails, event);
             }
             tx.put_flow(*flow);
         }
@@ -142,6 +140,7 @@ fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event 
     Event {
         at,
         execution: Some(execution.id),
+        flow: execution.member().map(|member| member.flow),
         namespace: spec.namespace.clone(),
         lane: spec.lane.clone(),
         kind: spec.kind.clone(),
@@ -151,10 +150,20 @@ fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event 
     }
 }
 
-fn about_work(continuation: &Continuation, who: &Principal, at: Time, fact: Fact) -> Event {
+/// The flow of an execution, if it can be told.
+fn flow_of(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>, Stop> {
+    match tx.find_execution(id, PartMask::NONE) {
+        Ok(owner) => Ok(owner.and_then(|owner| Some(owner.member()?.flow))),
+        Err(Stop::Rejected(_)) => Ok(tx.remnant(&Key::Execution(id)).and_then(|remnant| Some(remnant.member?.flow))),
+        Err(Stop::Miss) => Err(Stop::Miss),
+    }
+}
+
+fn about_work(continuation: &Continuation, flow: Option<FlowId>, who: &Principal, at: Time, fact: Fact) -> Event {
     Event {
         at,
         execution: Some(continuation.owner),
+        flow,
         namespace: continuation.body.namespace.clone(),
         lane: "".into(),
         kind: "".into(),
@@ -168,6 +177,7 @@ fn about_flow(flow: &Flow, who: &Principal, at: Time, fact: Fact) -> Event {
     Event {
         at,
         execution: None,
+        flow: Some(flow.id),
         namespace: flow.definition.namespace.clone(),
         lane: "".into(),
         kind: flow.definition.kind.clone(),
@@ -181,6 +191,7 @@ fn about_job(job: &BulkJob, who: &Principal, at: Time, fact: Fact) -> Event {
     Event {
         at,
         execution: None,
+        flow: None,
         namespace: job.definition().namespace.clone(),
         lane: "".into(),
         kind: "".into(),
@@ -190,7 +201,7 @@ fn about_job(job: &BulkJob, who: &Principal, at: Time, fact: Fact) -> Event {
     }
 }
 
-fn park(tx: &mut Tx<'_>, key: Key, cmd: &RecordTrouble, fails: u32, event: Event) {
+fn park(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, cmd: &RecordTrouble, fails: u32, event: Event) {
     let body = Body {
         scanner: cmd.scanner.clone(),
         timer: cmd.timer,
@@ -201,6 +212,7 @@ fn park(tx: &mut Tx<'_>, key: Key, cmd: &RecordTrouble, fails: u32, event: Event
         fails,
         parked_at: tx.now(),
         expires_at: None,
+        flow,
     };
     insert_letter(tx, key.partition(), cmd.fresh, body);
     tx.emit(event);
@@ -210,9 +222,21 @@ fn insert_letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid, body: Body
     tx.insert(Record::DeadLetter(Box::new(DeadLetter { partition, uuid, body })));
 }
 
+/// The flow that an entry without a readable record belongs to, as far as it can be told.
+fn entry_flow(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Option<FlowId>, Stop> {
+    let entry = cmd.entry.as_ref().filter(|_| !cmd.poison);
+    let key = entry.and_then(|entry| Key::from_bytes(cmd.partition, Kind::from_u8(entry.kind)?, &entry.key));
+    match key {
+        Some(Key::Flow(id)) => Ok(Some(id)),
+        Some(Key::Execution(id)) => flow_of(tx, id),
+        _ => Ok(None),
+    }
+}
+
 /// Removes an entry that can never be handled and leaves a dead letter with its raw bytes.
 pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     let entry = cmd.entry.clone().expect("drop_entry: the engine names the entry");
+    let flow = entry_flow(tx, cmd)?;
     let error = match entry.timer() {
         Some(_) => cmd.error.clone(),
         None => format!("timer {}: {}", entry.timer, cmd.error).into(),
@@ -228,113 +252,11 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
         fails: 1,
         parked_at: tx.now(),
         expires_at: cmd.poison.then(|| tx.now() + POISON_KEPT_MS),
+        flow,
     };
     insert_letter(tx, cmd.partition, cmd.fresh, body);
     tx.drop_due(entry);
     Ok(Reply::Noted)
-}
-
-/// Clears the tracking of a parked item, which is then due at once, and removes its dead letter.
-pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Result<Reply, Stop> {
-    let letter = letter(tx, cmd.partition, cmd.letter)?;
-    let key = letter.body.item_kind().and_then(|kind| Key::from_bytes(cmd.partition, kind, &letter.body.key));
-    let record = match key {
-        Some(key) => tx.get(key, PartMask::NONE)?,
-        None => None,
-    };
-    let (timer, now) = (letter.body.timer, tx.now());
-    match record {
-        Some(Record::Execution(mut execution)) => {
-            may_touch(who, &execution.spec.namespace)?;
-            let armed = execution.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = let_go(execution.trouble().cloned(), armed, timer, &letter, now);
-            execution.set_trouble(trouble);
-            tx.put_execution(*execution);
-        }
-        Some(Record::Continuation(mut continuation)) => {
-            may_touch(who, &continuation.body.namespace)?;
-            let armed = Some(Due { timer, at: continuation.body.created_at });
-            let trouble = continuation.body.trouble.take();
-            continuation.body.trouble = let_go(trouble, armed, timer, &letter, now);
-            tx.put(Record::Continuation(continuation));
-        }
-        Some(Record::Flow(mut flow)) => {
-            may_touch(who, &flow.definition.namespace)?;
-            let armed = flow.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = let_go(flow.trouble().cloned(), armed, timer, &letter, now);
-            flow.set_trouble(trouble);
-            tx.put_flow(*flow);
-        }
-        Some(Record::BulkJob(mut job)) => {
-            may_touch(who, &job.definition().namespace)?;
-            let armed = job.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = job.trouble_mut().take();
-            *job.trouble_mut() = let_go(trouble, armed, timer, &letter, now);
-            tx.put(Record::BulkJob(job));
-        }
-        _ => {}
-    }
-    tx.delete(letter.key());
-    Ok(Reply::Noted)
-}
-
-/// The tracking without this item. An entry that was dropped although the record has the timer, because the record did
-/// not decode then, comes back by a first try that is due now.
-fn let_go(
-    trouble: Option<Trouble>,
-    armed: Option<Due>,
-    timer: Timer,
-    letter: &DeadLetter,
-    now: Time,
-) -> Option<Trouble> {
-    let mut trouble = trouble.unwrap_or_default();
-    let tracked = trouble.items.iter().any(|item| item.timer == timer);
-    trouble.items.retain(|item| item.timer != timer);
-    if let (false, Some(due)) = (tracked, armed) {
-        trouble.items.push(Failing {
-            timer,
-            scanner: letter.body.scanner.clone(),
-            fails: 0,
-            round: 0,
-            next_try_at: now.max(due.at + 1),
-            first_at: letter.body.parked_at,
-            last_at: letter.body.parked_at,
-            last_error: letter.body.error.clone(),
-            parked: false,
-            letter: None,
-        });
-    }
-    Some(trouble).filter(|trouble| !trouble.items.is_empty())
-}
-
-/// Removes a dead letter for good. The record it is about is not changed.
-pub fn discard_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &DiscardParked) -> Result<Reply, Stop> {
-    let letter = letter(tx, cmd.partition, cmd.letter)?;
-    let key = letter.body.item_kind().and_then(|kind| Key::from_bytes(cmd.partition, kind, &letter.body.key));
-    if let Some(key) = key {
-        // A record that does not decode belongs to nobody in particular; its letter may still go.
-        match tx.get(key, PartMask::NONE) {
-            Ok(Some(Record::Execution(execution))) => may_touch(who, &execution.spec.namespace)?,
-            Ok(Some(Record::Continuation(work))) => may_touch(who, &work.body.namespace)?,
-            Ok(Some(Record::BulkJob(job))) => may_touch(who, &job.definition().namespace)?,
-            Ok(Some(Record::Flow(flow))) => may_touch(who, &flow.definition.namespace)?,
-            Ok(_) | Err(Stop::Rejected(_)) => {}
-            Err(Stop::Miss) => return Err(Stop::Miss),
-        }
-    }
-    tx.delete(letter.key());
-    Ok(Reply::Noted)
-}
-
-fn letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid) -> Result<DeadLetter, Stop> {
-    match tx.get(Key::DeadLetter(partition, uuid), PartMask::NONE)? {
-        Some(Record::DeadLetter(letter)) => Ok(*letter),
-        _ => Err(Rejection::DeadLetterNotFound.into()),
-    }
-}
-
-fn may_touch(who: &Principal, namespace: &Text) -> Result<(), Rejection> {
-    if *namespace == who.namespace || who.is_engine() { Ok(()) } else { Err(Rejection::DeadLetterNotFound) }
 }
 
 /// Drops the tracking of one timer, because the timer was moved.
@@ -365,15 +287,30 @@ pub(crate) fn forget_disarmed_flow(flow: &mut Flow) -> Vec<Uuid> {
 }
 
 /// Parks a record that does not decode, so that what was to be done with others goes on. Its bytes stay untouched, and
-/// it is parked once, however often it is met.
-pub(crate) fn park_damaged(tx: &mut Tx<'_>, key: Key, timer: Timer, rejection: &Rejection) -> Result<(), Stop> {
+/// it is parked once, however often it is met; one that was given up is not parked again.
+pub(crate) fn park_damaged(
+    tx: &mut Tx<'_>,
+    key: Key,
+    flow: Option<FlowId>,
+    timer: Timer,
+    rejection: &Rejection,
+) -> Result<(), Stop> {
     let bytes = Bytes::copy_from_slice(key.to_bytes().as_slice());
     let digest = crate::digest::digest(&[b"damaged", &[key.kind() as u8], &bytes]);
     let mut name = [0; 16];
     name.copy_from_slice(&digest[..16]);
-    let uuid = Uuid::from_bytes(name);
-    if tx.get(Key::DeadLetter(key.partition(), uuid), PartMask::NONE)?.is_some() {
-        return Ok(());
+    let letter = Key::DeadLetter(key.partition(), Uuid::from_bytes(name));
+    let given_up = match key {
+        Key::Execution(id) => Some(Key::Tombstone(id)),
+        _ => None,
+    };
+    if tx.prefetch_all([letter].into_iter().chain(given_up)) {
+        return Err(Stop::Miss);
+    }
+    for known in [letter].into_iter().chain(given_up) {
+        if tx.get(known, PartMask::NONE)?.is_some() {
+            return Ok(());
+        }
     }
     let body = Body {
         scanner: "dependency_reconciler".into(),
@@ -385,8 +322,9 @@ pub(crate) fn park_damaged(tx: &mut Tx<'_>, key: Key, timer: Timer, rejection: &
         fails: 1,
         parked_at: tx.now(),
         expires_at: None,
+        flow,
     };
-    insert_letter(tx, key.partition(), uuid, body);
+    insert_letter(tx, key.partition(), Uuid::from_bytes(name), body);
     Ok(())
 }
 
@@ -401,8 +339,7 @@ fn keep(execution: &mut Execution, kept: impl Fn(&Failing) -> bool) -> Vec<Uuid>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Call, Command};
-    use crate::id::ExecutionId;
+    use crate::command::{Call, Command, DiscardParked, RetryParked};
     use crate::kit::calls::{fence, renew};
     use crate::kit::{PARTITION, World};
 

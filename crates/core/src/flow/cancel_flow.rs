@@ -10,7 +10,7 @@ use crate::event::Fact;
 use crate::execution::cancel::ask_holder;
 use crate::execution::finish;
 use crate::execution::trouble;
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, FlowId};
 use crate::limits::{CANCEL_AGAIN_MS, REASON_MAX};
 use crate::record::execution::{Cancel, PublicState, Reason, State as MemberState};
 use crate::record::flow::{Cause, Ending, Flow, FlowOutcome, Remaining, State};
@@ -81,7 +81,7 @@ fn escalate(tx: &Tx<'_>, mut flow: Flow, wish: Remaining) -> Flow {
 }
 
 /// The reply with the numbers as they stand after all that followed.
-pub(crate) fn tell(tx: &mut Tx<'_>, id: crate::FlowId, reply: &mut FlowCancelled) -> Result<(), Stop> {
+pub(crate) fn tell(tx: &mut Tx<'_>, id: FlowId, reply: &mut FlowCancelled) -> Result<(), Stop> {
     let flow = tx.flow_of(id)?;
     reply.state = flow.public_state();
     let (outcome, cause) = match &flow.hot.state {
@@ -129,7 +129,7 @@ fn page(tx: &mut Tx<'_>, flow: &Flow, ending: &Ending, follow: &mut Follow) -> R
         if follow.room(tx) == 0 && !missing {
             return Ok(last);
         }
-        match one(tx, *id, ending) {
+        match one(tx, flow.id, *id, ending) {
             Err(Stop::Miss) => missing = true,
             done => done?,
         }
@@ -142,13 +142,13 @@ fn page(tx: &mut Tx<'_>, flow: &Flow, ending: &Ending, follow: &mut Follow) -> R
     Ok(last.filter(|_| ids.len() > page.len()))
 }
 
-fn one(tx: &mut Tx<'_>, id: ExecutionId, ending: &Ending) -> Result<(), Stop> {
+fn one(tx: &mut Tx<'_>, flow: FlowId, id: ExecutionId, ending: &Ending) -> Result<(), Stop> {
     let execution = match tx.find_execution(id, PartMask::NONE) {
         Ok(Some(execution)) if !execution.is_done() => execution,
         Ok(_) => return Ok(()),
         Err(Stop::Miss) => return Err(Stop::Miss),
         Err(Stop::Rejected(rejection)) => {
-            return trouble::park_damaged(tx, Key::Execution(id), Timer::FlowEnding, &rejection);
+            return trouble::park_damaged(tx, Key::Execution(id), Some(flow), Timer::FlowEnding, &rejection);
         }
     };
     if !is_due(&execution, ending) {

@@ -1,7 +1,7 @@
 //! The outcome of a flow: decided by its policies from exact totals, in the commit that makes it so. The first decision
 //! stands.
 
-use super::{emit, member, summary};
+use super::{damaged, emit, member, summary};
 use crate::event::Fact;
 use crate::execution::finish::End;
 use crate::id::{ExecutionId, FlowId};
@@ -12,6 +12,7 @@ use crate::record::flow::{
     Cause, CompletionPolicy, Ending, FailurePolicy, FlowOutcome, Growth, Mode, Purging, Remaining, State,
 };
 use crate::record::member::is_failure;
+use crate::record::tombstone;
 use crate::schema::PartMask;
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
@@ -63,7 +64,9 @@ fn verdict(tx: &mut Tx<'_>, flow: &Flow, ends: &[ExecutionId]) -> Result<Option<
         CompletionPolicy::Root { key, remaining } => {
             let root = member::member_id(flow.id, key);
             match ends.contains(&root).then(|| ended(tx, root)).transpose()?.flatten() {
-                Some((Outcome::Success, _)) => verdict(FlowOutcome::Completed, Cause::Root(root), *remaining),
+                Some(Ended { outcome: Outcome::Success, .. }) => {
+                    verdict(FlowOutcome::Completed, Cause::Root(root), *remaining)
+                }
                 Some(_) => verdict(FlowOutcome::Failed, Cause::Root(root), *remaining),
                 // A root that never comes leaves a flow that ends like others.
                 None if sealed && flow.summary.total_members > 0 && live == 0 => {
@@ -98,11 +101,10 @@ fn by_failures(flow: &Flow) -> FlowOutcome {
 /// The first of `ends` that counts against the flow.
 fn first_against(tx: &mut Tx<'_>, flow: FlowId, ends: &[ExecutionId]) -> Result<Option<ExecutionId>, Stop> {
     for id in ends {
-        let Some(execution) = tx.find_execution(*id, PartMask::NONE)? else { continue };
-        let counts = execution.member().is_some_and(|member| member.flow == flow && member.critical);
-        if let MemberState::Done { outcome, reason, .. } = execution.hot.state
-            && counts
-            && is_failure(outcome, reason)
+        if let Some(end) = ended(tx, *id)?
+            && end.flow == flow
+            && end.critical
+            && is_failure(end.outcome, end.reason)
         {
             return Ok(Some(*id));
         }
@@ -110,11 +112,29 @@ fn first_against(tx: &mut Tx<'_>, flow: FlowId, ends: &[ExecutionId]) -> Result<
     Ok(None)
 }
 
-fn ended(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<(Outcome, Reason)>, Stop> {
-    Ok(tx.find_execution(id, PartMask::NONE)?.and_then(|execution| match execution.hot.state {
-        MemberState::Done { outcome, reason, .. } => Some((outcome, reason)),
-        _ => None,
-    }))
+/// How a member ended.
+struct Ended {
+    flow: FlowId,
+    critical: bool,
+    outcome: Outcome,
+    reason: Reason,
+}
+
+/// Of one that cannot be read there is what was left when it was given up.
+fn ended(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<Ended>, Stop> {
+    match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(execution)) => Ok(match (execution.member(), &execution.hot.state) {
+            (Some(member), MemberState::Done { outcome, reason, .. }) => {
+                Some(Ended { flow: member.flow, critical: member.critical, outcome: *outcome, reason: *reason })
+            }
+            _ => None,
+        }),
+        Ok(None) | Err(Stop::Rejected(_)) => Ok(damaged::stone(tx, id)?.map(|stone| {
+            let tombstone::Body { flow, critical, outcome, reason, .. } = stone.body;
+            Ended { flow, critical, outcome, reason }
+        })),
+        Err(Stop::Miss) => Err(Stop::Miss),
+    }
 }
 
 /// Decides the flow: `Ending` until nothing of it lives.

@@ -21,6 +21,8 @@ pub(crate) struct Follow {
     pub decides: bool,
     /// How many levels of the graph the ends are away from the command's own.
     depth: u32,
+    /// Members that cannot be read and have just been given up: they have ended too.
+    pub given_up: Vec<ExecutionId>,
     /// The upstream whose edges are being resolved.
     pub upstream: Option<ExecutionId>,
 }
@@ -47,6 +49,7 @@ impl Follow {
             reopened: VecDeque::new(),
             decides: !matches!(command, Command::VerifyFlow(_)),
             depth: 0,
+            given_up: Vec::new(),
             upstream: None,
         }
     }
@@ -76,7 +79,7 @@ impl Follow {
 
 /// Runs behind every rule. Finds nothing to do unless a member of a flow was written.
 pub(crate) fn follow(tx: &mut Tx<'_>, mut follow: Follow) -> Result<(), Stop> {
-    let mut ends: Vec<ExecutionId> = Vec::new();
+    let mut ends: Vec<ExecutionId> = std::mem::take(&mut follow.given_up);
     while let Some(id) = follow.reopened.pop_front() {
         reopen::outs(tx, id, &mut follow)?;
     }

@@ -4,12 +4,18 @@ use super::{decide, emit, follow::Follow};
 use crate::event::{Event, Fact};
 use crate::execution::finish::{self, End};
 use crate::execution::settle;
-use crate::record::Execution;
+use crate::id::ExecutionId;
 use crate::record::attempt::AttemptState;
 use crate::record::execution::{Hold, HoldKey, LeaseEnd, Outcome, Reason, State};
-use crate::record::member::{EndedBy, Group, GroupState, Then};
+use crate::record::member::{EndedBy, Group, GroupState, Inlet, Then};
+use crate::record::{Execution, Key, Record};
+use crate::schema::{PartMask, execution as schema};
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
+
+/// How many unmet edges a skipped member names, and how many edges are looked at together to find them.
+const UNMET_TOLD: usize = 5;
+const UNMET_PAGE: usize = 64;
 
 /// The verdict on a group: a pure function of what is known of its edges. `k` is what its policy needs.
 pub const fn evaluate(sealed: bool, k: u32, n: u32, met: u32, unmet: u32) -> GroupState {
@@ -111,6 +117,7 @@ pub(crate) fn tell(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact
     tx.emit(Event {
         at: tx.now(),
         execution: Some(execution.id),
+        flow: execution.member().map(|member| member.flow),
         namespace: spec.namespace.clone(),
         lane: spec.lane.clone(),
         kind: spec.kind.clone(),
@@ -128,7 +135,7 @@ fn skip(tx: &mut Tx<'_>, mut execution: Execution, group: Text, by: &Text, follo
         let end = decide::cancelled(ending);
         return finish::finish(tx, execution, end);
     }
-    let unmet = follow.upstream.into_iter().collect();
+    let unmet = first_unmet(tx, &execution, &group, follow)?;
     execution.member_mut().cause = Some(EndedBy::Dependency { group, unmet });
     let end = End {
         outcome: Outcome::Skipped,
@@ -140,6 +147,36 @@ fn skip(tx: &mut Tx<'_>, mut execution: Execution, group: Text, by: &Text, follo
         cascade: None,
     };
     finish::finish(tx, execution, end)
+}
+
+/// The upstreams of the first edges that did not meet the group.
+fn first_unmet(tx: &mut Tx<'_>, execution: &Execution, name: &str, follow: &Follow) -> Result<Vec<ExecutionId>, Stop> {
+    let member = execution.member().expect("skip: it is a member");
+    let Some((at, group)) = member.group(name) else { return Ok(Vec::new()) };
+    // The usual case needs no look: the only one is the one that has just ended.
+    if let (1, Some(upstream)) = (group.unmet, follow.upstream) {
+        return Ok(vec![upstream]);
+    }
+    let inlets = tx.execution(execution.id, PartMask::of(schema::INLETS))?.inlets().clone();
+    let of_group: Vec<&Inlet> = inlets.iter().filter(|inlet| usize::from(inlet.group) == at).collect();
+    let id = |inlet: &Inlet| ExecutionId::new(execution.id.partition(), inlet.upstream);
+    let mut unmet = Vec::new();
+    for page in of_group.chunks(UNMET_PAGE) {
+        if tx.prefetch_all(page.iter().map(|inlet| Key::Edge(id(inlet), inlet.number))) {
+            return Err(Stop::Miss);
+        }
+        for inlet in page {
+            if let Ok(Some(Record::Edge(edge))) = tx.get(Key::Edge(id(inlet), inlet.number), PartMask::NONE)
+                && edge.body.resolved.is_some_and(|end| !end.met)
+            {
+                unmet.push(edge.upstream);
+                if unmet.len() == UNMET_TOLD {
+                    return Ok(unmet);
+                }
+            }
+        }
+    }
+    Ok(unmet)
 }
 
 /// The event of a group that was waived.

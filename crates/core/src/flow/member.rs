@@ -1,5 +1,6 @@
 //! Finding members: the id of a member follows from its flow and key, so that one key never stands for two.
 
+use super::damaged;
 use crate::digest;
 use crate::error::Rejection;
 use crate::id::{ExecutionId, FlowId};
@@ -40,7 +41,12 @@ pub(crate) fn prefetch(tx: &mut Tx<'_>, flow: FlowId, key: &str, parts: PartMask
 
 pub(crate) fn find(tx: &mut Tx<'_>, flow: FlowId, key: &str, parts: PartMask) -> Result<Found, Stop> {
     let id = member_id(flow, key);
-    if let Some(execution) = tx.find_execution(id, parts)? {
+    let found = match tx.find_execution(id, parts) {
+        // One that was given up is as gone as one that was purged.
+        Err(Stop::Rejected(_)) if damaged::stone(tx, id)?.is_some() => None,
+        found => found?,
+    };
+    if let Some(execution) = found {
         let Some(member) = execution.member().filter(|member| member.flow == flow) else { return Ok(Found::Nobody) };
         if *member.key != *key {
             return Err(Rejection::internal(format!("FL-12 {id} is `{}`, not `{key}`", member.key)).into());

@@ -9,6 +9,7 @@ pub mod problem;
 pub(crate) mod audit_flow;
 pub(crate) mod cancel_flow;
 pub(crate) mod change_flow;
+pub(crate) mod damaged;
 pub(crate) mod decide;
 pub(crate) mod finish_flow;
 pub(crate) mod follow;
@@ -66,6 +67,7 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
     tx.emit(Event {
         at: tx.now(),
         execution: None,
+        flow: Some(flow.id),
         namespace: flow.definition.namespace.clone(),
         lane: "".into(),
         kind: flow.definition.kind.clone(),
@@ -76,7 +78,23 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
 }
 
 #[cfg(test)]
+mod damage_tests;
+#[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
+mod input_tests;
+#[cfg(test)]
+mod large_tests;
+#[cfg(test)]
+mod member_tests;
+#[cfg(test)]
+mod policy_tests;
+#[cfg(test)]
+mod purge_tests;
+#[cfg(test)]
 mod repair_tests;
+#[cfg(test)]
+mod replay_tests;
 #[cfg(test)]
 mod resolve_tests;
 #[cfg(test)]

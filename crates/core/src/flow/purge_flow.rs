@@ -15,7 +15,7 @@ use crate::record::{Execution, Key, Record};
 use crate::reply::{Expired, Reply};
 use crate::schema::{PartMask, Timer};
 use crate::text::{Text, check_text};
-use crate::tx::{List, Stop, Tx};
+use crate::tx::{LIST_SCAN_MAX, List, Stop, Tx};
 
 /// Records that one commit removes.
 const PER_COMMIT: usize = 1_000;
@@ -52,7 +52,8 @@ pub(crate) fn give_up(tx: &mut Tx<'_>, mut flow: Flow) {
 pub(crate) fn go_on(tx: &mut Tx<'_>, flow: Flow, by: &Text) -> Result<Expired, Stop> {
     match flow.hot.purging {
         Some(Purging::Whole { .. }) => whole(tx, flow),
-        Some(Purging::Kept { .. }) => kept(tx, flow, by),
+        Some(Purging::Kept { .. }) => kept(tx, flow, None, by),
+        Some(Purging::KeptAfter { number, .. }) => kept(tx, flow, Some(number), by),
         None => Ok(Expired::Stale),
     }
 }
@@ -80,11 +81,11 @@ fn whole(tx: &mut Tx<'_>, flow: Flow) -> Result<Expired, Stop> {
             Err(Stop::Miss) => return Err(Stop::Miss),
             // Nobody knows which entries of indexes belong to it, so it stays as it is, in sight.
             Err(Stop::Rejected(rejection)) => {
-                trouble::park_damaged(tx, Key::Execution(*id), Timer::FlowPurge, &rejection)?;
+                trouble::park_damaged(tx, Key::Execution(*id), Some(flow.id), Timer::FlowPurge, &rejection)?;
             }
         }
     }
-    if gone > 0 || ids.len() > PER_COMMIT {
+    if gone > 0 || ids.len() > LIST_SCAN_MAX {
         return go_again(tx, flow);
     }
     let stones = tx.list(List::Tombstones(flow.id), None)?;
@@ -164,27 +165,41 @@ fn release_key(tx: &mut Tx<'_>, flow: &Flow) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Purges members whose own time was over before the flow's end.
-fn kept(tx: &mut Tx<'_>, mut flow: Flow, by: &Text) -> Result<Expired, Stop> {
-    let ids = tx.list(List::Members(flow.id), None)?;
-    if tx.prefetch_all(ids.iter().take(PER_COMMIT / 4).map(|id| Key::Execution(*id))) {
+/// Purges members whose own time was over before the flow's end, those after `after` in the order they were added.
+fn kept(tx: &mut Tx<'_>, mut flow: Flow, after: Option<u32>, by: &Text) -> Result<Expired, Stop> {
+    let list = after.map_or(List::Members(flow.id), |number| List::MembersAfter(flow.id, number));
+    let ids = tx.list(list, None)?;
+    if tx.prefetch_all(ids.iter().map(|id| Key::Execution(*id))) {
         return Err(Stop::Miss);
     }
-    let mut purged = 0;
-    for id in ids.iter().take(PER_COMMIT / 4) {
-        if let Ok(Some(execution)) = tx.find_execution(*id, PartMask::NONE)
-            && matches!(execution.hot.state, MemberState::Done { purge_at: None, .. })
+    let mut page: Vec<(u32, Execution)> = Vec::with_capacity(ids.len());
+    for id in &ids {
+        // One that does not decode goes with the flow.
+        let Ok(Some(execution)) = tx.find_execution(*id, PartMask::NONE) else { continue };
+        page.extend(execution.member().map(|member| member.number).map(|number| (number, execution)));
+    }
+    // The list comes in the order of ids.
+    page.sort_by_key(|(number, _)| *number);
+    let mut next = page.last().map(|(number, _)| *number).filter(|_| ids.len() > LIST_SCAN_MAX);
+    let (mut last, mut purged) = (after, 0);
+    for (number, execution) in page {
+        if tx.records() >= PER_COMMIT {
+            next = last;
+            break;
+        }
+        if matches!(execution.hot.state, MemberState::Done { purge_at: None, .. })
             && execution.spec.policy.retention_ms.is_some()
         {
             bury(tx, execution, by, &"".into())?;
             purged += 1;
         }
+        last = Some(number);
     }
     flow.hot.kept = flow.hot.kept.saturating_sub(purged);
-    let more = purged > 0 && flow.hot.kept > 0;
-    flow.hot.purging = more.then_some(Purging::Kept { since: tx.now() });
+    let next = next.filter(|_| flow.hot.kept > 0);
+    flow.hot.purging = next.map(|number| Purging::KeptAfter { since: tx.now(), number });
     tx.put_flow(flow);
-    Ok(if more { Expired::More } else { Expired::Fired })
+    Ok(if next.is_some() { Expired::More } else { Expired::Fired })
 }
 
 /// Purges one member of a flow that stays, and leaves a stone.

@@ -12,6 +12,10 @@ use crate::text::Text;
 use crate::tx::{Stop, Tx};
 use std::collections::BTreeMap;
 
+/// How often the search may wait for members that are not in memory. Each wait begins it anew, so that a long way down
+/// through cold members would keep everybody else waiting.
+const ROUNDS_MAX: u32 = 1_000;
+
 /// A node of a graph that grows.
 pub(crate) struct Node {
     pub id: ExecutionId,
@@ -66,6 +70,9 @@ impl Graph {
                     Err(stop) => return Err(stop),
                 }
             }
+            if missing && tx.rounds() >= ROUNDS_MAX {
+                return Err(Rejection::GraphTooLarge { visited: self.visits }.into());
+            }
             if missing {
                 return Err(Stop::Miss);
             }
@@ -89,7 +96,10 @@ impl Graph {
                 next.push(edge.body.downstream);
             }
         }
-        if tx.prefetch_all(next.iter().filter(|id| !self.nodes.contains_key(id)).map(|id| Key::Execution(*id))) {
+        let unknown: Vec<ExecutionId> = next.iter().filter(|id| !self.nodes.contains_key(id)).copied().collect();
+        if tx.prefetch_all(unknown.iter().map(|id| Key::Execution(*id))) {
+            // The search goes on behind them: the first edge of each is loaded with it.
+            tx.prefetch_all(unknown.iter().map(|id| Key::Edge(*id, 0)));
             return Err(Stop::Miss);
         }
         for id in &next {

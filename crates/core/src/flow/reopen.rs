@@ -2,7 +2,7 @@
 //! begun.
 
 use super::follow::Follow;
-use super::resolve::{drop_work, put_work};
+use super::resolve::{self, drop_work, put_work};
 use super::{emit, group};
 use crate::command::{Downstream, Principal, Replay};
 use crate::error::Rejection;
@@ -11,7 +11,7 @@ use crate::execution::children;
 use crate::execution::settle::{self, Waits};
 use crate::id::ExecutionId;
 use crate::record::continuation::{Rest, Work};
-use crate::record::edge::Edge;
+use crate::record::edge::{Edge, On, Resolution};
 use crate::record::execution::{Execution, Hold, Holds, Next, Outcome, State};
 use crate::record::flow::{Flow, FlowOutcome, State as FlowState};
 use crate::record::member::{Group, GroupState, Member};
@@ -135,22 +135,47 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
     let mut edges = Vec::with_capacity(inlets.len());
     for inlet in inlets.iter() {
         let Some(Record::Edge(mut edge)) = tx.get(key(inlet), PartMask::NONE)? else { continue };
-        let lives = tx.find_execution(edge.upstream, PartMask::NONE)?.is_some_and(|upstream| !upstream.is_done());
         if let Some(end) = edge.body.resolved
-            && lives
+            && let Some(upstream) = tx.find_execution(edge.upstream, PartMask::NONE)?
         {
-            let group = &mut execution.member_mut().groups[usize::from(edge.body.group)];
-            if end.met {
-                group.met = group.met.saturating_sub(1);
-            } else {
-                group.unmet = group.unmet.saturating_sub(1);
+            let now = end_now(&upstream, edge.body.on, tx.now());
+            if now.map(|now| (now.outcome, now.reason, now.attempt)) != Some((end.outcome, end.reason, end.attempt)) {
+                edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
+                tx.put(Record::Edge(edge.clone()));
             }
-            edge.body.resolved = None;
-            tx.put(Record::Edge(edge.clone()));
         }
         edges.push(*edge);
     }
     Ok(edges)
+}
+
+/// How an upstream would resolve an edge as it stands now; nothing if it lives.
+fn end_now(upstream: &Execution, on: On, at: Time) -> Option<Resolution> {
+    match upstream.hot.state {
+        State::Done { outcome, reason, attempt, .. } => {
+            Some(Resolution { met: resolve::meets(on, outcome, reason), outcome, reason, attempt, at, order: 0 })
+        }
+        _ => None,
+    }
+}
+
+/// Counts an edge as what it is now instead of what it was. A group that this leaves open waits again.
+fn recount(member: &mut Member, group: u8, was: Resolution, now: Option<Resolution>) -> Option<Resolution> {
+    let order = member.resolutions;
+    member.resolutions += u32::from(now.is_some());
+    let group = &mut member.groups[usize::from(group)];
+    let count = if was.met { &mut group.met } else { &mut group.unmet };
+    *count = count.saturating_sub(1);
+    match now {
+        Some(now) if now.met => group.met += 1,
+        Some(_) => group.unmet += 1,
+        None => {}
+    }
+    if group.state == GroupState::Satisfied && !group.waived && group::verdict(group, true) != GroupState::Satisfied {
+        (group.state, group.decided_at) = (GroupState::Pending, None);
+        group.opening += 1;
+    }
+    now.map(|now| Resolution { order, ..now })
 }
 
 /// The flow opens again, and what is below the member too, unless the caller keeps it.

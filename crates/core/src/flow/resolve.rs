@@ -1,7 +1,7 @@
 //! Resolving edges: the end of an upstream, told to each downstream once.
 
 use super::follow::Follow;
-use super::{group, reopen};
+use super::{damaged, group, reopen};
 use crate::error::Rejection;
 use crate::execution::trouble;
 use crate::id::ExecutionId;
@@ -100,7 +100,10 @@ fn one(tx: &mut Tx<'_>, number: u32, end: End, by: &Text, follow: &mut Follow) -
         Ok(Some(Record::Edge(edge))) => *edge,
         Ok(_) => return Ok(()),
         Err(Stop::Miss) => return Err(Stop::Miss),
-        Err(Stop::Rejected(rejection)) => return trouble::park_damaged(tx, key, Timer::Resolve, &rejection),
+        Err(Stop::Rejected(rejection)) => {
+            let flow = tx.find_execution(end.id, PartMask::NONE).ok().flatten().and_then(|it| Some(it.member()?.flow));
+            return trouble::park_damaged(tx, key, flow, Timer::Resolve, &rejection);
+        }
     };
     if edge.body.resolved.is_some() {
         return Ok(());
@@ -112,14 +115,14 @@ fn one(tx: &mut Tx<'_>, number: u32, end: End, by: &Text, follow: &mut Follow) -
         // A flow is over before its members go, and then nothing of it is pending.
         Ok(None) => {
             let gone = Rejection::internal(format!("{downstream_key:?} is gone"));
-            return trouble::park_damaged(tx, key, Timer::Resolve, &gone);
+            return trouble::park_damaged(tx, key, Some(edge.body.flow), Timer::Resolve, &gone);
         }
         Err(Stop::Miss) => {
             tx.prefetch(Key::Edge(edge.body.downstream, 0), PartMask::NONE);
             return Err(Stop::Miss);
         }
         Err(Stop::Rejected(rejection)) => {
-            return trouble::park_damaged(tx, downstream_key, Timer::Resolve, &rejection);
+            return trouble::park_damaged(tx, downstream_key, Some(edge.body.flow), Timer::Resolve, &rejection);
         }
     };
     follow.resolved();
@@ -227,15 +230,14 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation, follow: &mu
         return Err(Rejection::internal("E11 the timer belongs to this work").into());
     };
     let key = continuation.key();
-    let Some(upstream) = tx.find_execution(continuation.owner, PartMask::NONE)? else {
-        let gone = Rejection::internal(format!("{} is gone", continuation.owner));
-        trouble::park_damaged(tx, key, Timer::Resolve, &gone)?;
-        tx.delete(key);
-        return Ok(Expired::Fired);
+    let upstream = match tx.find_execution(continuation.owner, PartMask::NONE) {
+        Ok(Some(upstream)) => upstream,
+        Ok(None) | Err(Stop::Rejected(_)) => return damaged::go_on(tx, &continuation, follow),
+        Err(Stop::Miss) => return Err(Stop::Miss),
     };
     let Some(member) = upstream.member() else {
         let strange = Rejection::internal(format!("{} is in no flow", upstream.id));
-        trouble::park_damaged(tx, key, Timer::Resolve, &strange)?;
+        trouble::park_damaged(tx, key, None, Timer::Resolve, &strange)?;
         tx.delete(key);
         return Ok(Expired::Fired);
     };

@@ -7,12 +7,13 @@ use super::{callers, emit, group};
 use crate::command::{Principal, SealFlow};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::execution::trouble;
 use crate::id::{ExecutionId, FlowId};
 use crate::limits::{FLOW_SUBMIT_MEMBERS_MAX, NODE_KEY_MAX};
-use crate::record::Execution;
 use crate::record::flow::{Flow, Sealing, State};
+use crate::record::{Execution, Key};
 use crate::reply::{Expired, Reply};
-use crate::schema::PartMask;
+use crate::schema::{PartMask, Timer};
 use crate::text::{Text, check_printable, check_range};
 use crate::tx::{List, Stop, Tx};
 
@@ -144,7 +145,7 @@ fn seal_page(
 ) -> Result<Option<ExecutionId>, Stop> {
     let ids = tx.list(List::LiveMembers(flow), after)?;
     let page = &ids[..ids.len().min(follow.room(tx))];
-    if tx.prefetch_all(page.iter().map(|id| crate::record::Key::Execution(*id))) {
+    if tx.prefetch_all(page.iter().map(|id| Key::Execution(*id))) {
         return Err(Stop::Miss);
     }
     let mut last = after;
@@ -153,8 +154,17 @@ fn seal_page(
         if follow.room(tx) == 0 && !missing {
             return Ok(last);
         }
-        match tx.find_execution(*id, PartMask::NONE)? {
-            Some(execution) if group::hold(&execution).is_some_and(|(_, sealed)| !sealed) => {
+        let found = match tx.find_execution(*id, PartMask::NONE) {
+            // One that cannot be read holds up no other.
+            Err(Stop::Rejected(rejection)) => {
+                trouble::park_damaged(tx, Key::Execution(*id), Some(flow), Timer::FlowSeal, &rejection).map(|()| None)
+            }
+            found => found,
+        };
+        match found {
+            Err(Stop::Miss) => missing = true,
+            Err(stop) => return Err(stop),
+            Ok(Some(execution)) if group::hold(&execution).is_some_and(|(_, sealed)| !sealed) => {
                 check_quorums(&execution)?;
                 match seal_one(tx, execution, by, follow) {
                     Err(Stop::Miss) => missing = true,

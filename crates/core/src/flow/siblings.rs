@@ -8,7 +8,7 @@ use crate::error::Rejection;
 use crate::execution::cancel;
 use crate::execution::finish::{self, End};
 use crate::execution::trouble;
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, FlowId};
 use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_PER_COMMIT};
 use crate::record::execution::{Cancel, Hold, HoldKey, Reason, State};
 use crate::record::member::{EndedBy, GroupState, Inlet, Mode, Owed, SiblingResult, Then};
@@ -51,6 +51,7 @@ fn owe(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, cursor: u32) -> Resu
 
 /// What the group that cancels tells those it cancels.
 struct Order {
+    flow: FlowId,
     downstream: ExecutionId,
     group: Text,
     verdict: GroupState,
@@ -70,6 +71,7 @@ fn walk(
     let decided = &member.groups[usize::from(group)];
     let Then::CancelRemaining(mode) = decided.then else { return Ok(None) };
     let order = Order {
+        flow: member.flow,
         downstream: downstream.id,
         group: decided.name.clone(),
         verdict: decided.state,
@@ -112,7 +114,7 @@ fn one(tx: &mut Tx<'_>, id: ExecutionId, order: &Order) -> Result<(), Stop> {
         Err(Stop::Miss) => return Err(Stop::Miss),
         Err(Stop::Rejected(rejection)) => {
             tx.note_sibling(SiblingResult::Missing);
-            return trouble::park_damaged(tx, Key::Execution(id), Timer::GroupCancel, &rejection);
+            return trouble::park_damaged(tx, Key::Execution(id), Some(order.flow), Timer::GroupCancel, &rejection);
         }
     };
     if is_needed(tx, &sibling)? {

@@ -193,6 +193,25 @@ fn change(flow: &mut Flow, delta: &Delta, now: Time) -> bool {
     true
 }
 
+/// A live member that cannot be read has failed. Its record stays as it is, so that it is counted here and nowhere else.
+pub(crate) fn given_up(flow: &mut Flow, was: PublicState, unsealed: bool, critical: bool, now: Time) {
+    let account = |state: PublicState| Account {
+        state,
+        neutral: false,
+        against: critical && state.is_terminal(),
+        attempts: 0,
+        retries: 0,
+        unsealed: unsealed && !state.is_terminal(),
+        started_at: None,
+    };
+    let delta = Delta {
+        members: vec![(Some(account(was)), Some(account(PublicState::Failed)))],
+        purged: 1,
+        ..Delta::default()
+    };
+    change(flow, &delta, now);
+}
+
 /// How many live members the flow's end has to cancel.
 pub(crate) fn owed(flow: &Flow, remaining: Remaining, unsealed: bool) -> u32 {
     match remaining {

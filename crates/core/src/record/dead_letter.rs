@@ -2,7 +2,7 @@
 
 use super::Key;
 use crate::codec::{self, Decode, DecodeError};
-use crate::id::PartitionId;
+use crate::id::{FlowId, PartitionId};
 use crate::schema::{Due, Kind, PartMask, Timer, Value};
 use crate::text::Text;
 use crate::time::Time;
@@ -30,9 +30,42 @@ pub struct Body {
     pub parked_at: Time,
     /// Poison entries, which belong to no record, go after a while; parked items stay with their record.
     pub expires_at: Option<Time>,
+    /// The flow that the item belongs to, if that is known.
+    pub flow: Option<FlowId>,
 }
 
+/// A letter as format 1 has it.
+#[derive(Deserialize)]
+struct Flowless {
+    scanner: Text,
+    timer: Timer,
+    due: Time,
+    kind: u8,
+    key: Bytes,
+    error: Text,
+    fails: u32,
+    parked_at: Time,
+    expires_at: Option<Time>,
+}
+
+impl From<Flowless> for Body {
+    fn from(it: Flowless) -> Self {
+        let Flowless { scanner, timer, due, kind, key, error, fails, parked_at, expires_at } = it;
+        Body { scanner, timer, due, kind, key, error, fails, parked_at, expires_at, flow: None }
+    }
+}
+
+/// The format in which letters are written: they name the flow.
+const VERSION: u8 = 2;
+
 impl Body {
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes.first() {
+            Some(&codec::VERSION) => codec::decode::<Flowless>("body", bytes).map(Body::from),
+            _ => codec::decode_as(VERSION, "body", bytes),
+        }
+    }
+
     /// The kind of the item, if it is one that exists.
     pub fn item_kind(&self) -> Option<Kind> {
         Kind::from_u8(self.kind)
@@ -53,7 +86,7 @@ impl DeadLetter {
     }
 
     pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
-        if mask.has(0) { vec![(0, Some(codec::encode(&self.body)))] } else { Vec::new() }
+        if mask.has(0) { vec![(0, Some(codec::encode_as(VERSION, &self.body)))] } else { Vec::new() }
     }
 
     pub fn loaded(&self) -> PartMask {
@@ -75,6 +108,7 @@ impl Decode for DeadLetter {
     type Id = (PartitionId, Uuid);
 
     fn decode((partition, uuid): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
-        Ok(Self { partition, uuid, body: codec::required("body", parts, 0)? })
+        let bytes = codec::part(parts, 0).ok_or_else(|| DecodeError::new("body", "is missing"))?;
+        Ok(Self { partition, uuid, body: Body::decode(bytes)? })
     }
 }

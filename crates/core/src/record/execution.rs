@@ -7,7 +7,7 @@ pub use super::policy::*;
 use super::attempt::{Attempt, Failure};
 use super::member::{Inlets, Member};
 use super::trouble::Trouble;
-use super::{Content, Key, Lazy};
+use super::{Content, Key, Lazy, known};
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::ExecutionId;
 use crate::limits;
@@ -403,17 +403,7 @@ impl Execution {
     }
 
     pub fn public_state(&self) -> PublicState {
-        match &self.hot.state {
-            State::Ready { .. } => PublicState::Waiting,
-            State::Delayed { .. } => PublicState::Delayed,
-            State::Blocked { holds, .. } => match holds.get(HoldKey::Operator) {
-                Some(_) => PublicState::Held,
-                // Waits for others to end: upstreams or children.
-                None => PublicState::WaitingChildren,
-            },
-            State::Active { .. } => PublicState::Active,
-            State::Done { outcome, .. } => PublicState::of_end(*outcome),
-        }
+        self.hot.public_state()
     }
 
     pub fn lease(&self) -> Option<&Lease> {
@@ -689,10 +679,54 @@ impl Execution {
     }
 }
 
+impl Hot {
+    pub fn public_state(&self) -> PublicState {
+        match &self.state {
+            State::Ready { .. } => PublicState::Waiting,
+            State::Delayed { .. } => PublicState::Delayed,
+            State::Blocked { holds, .. } => match holds.get(HoldKey::Operator) {
+                Some(_) => PublicState::Held,
+                // Waits for others to end: upstreams or children.
+                None => PublicState::WaitingChildren,
+            },
+            State::Active { .. } => PublicState::Active,
+            State::Done { outcome, .. } => PublicState::of_end(*outcome),
+        }
+    }
+}
+
+/// What can still be read of an execution that does not decode as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remnant {
+    /// Where it stood.
+    pub hot: Option<Box<Hot>>,
+    pub member: Option<Member>,
+}
+
+impl Remnant {
+    fn of(parts: &[(u8, Bytes)]) -> Self {
+        let hot: Option<Hot> = codec::required("hot", parts, schema::HOT).ok();
+        Self { hot: hot.map(Box::new), member: codec::required("member", parts, schema::MEMBER).ok() }
+    }
+}
+
 impl Decode for Execution {
     type Id = ExecutionId;
 
     fn decode(id: ExecutionId, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Self, DecodeError> {
+        Self::decode_whole(id, parts, asked).map_err(|error| {
+            let remnant = Some(Box::new(Remnant::of(parts)));
+            match codec::part(parts, schema::MEMBER).filter(|_| error.part == "member").and_then(|it| known::member(it))
+            {
+                Some(why) => DecodeError { remnant, ..DecodeError::unknown_policy("member", why) },
+                None => DecodeError { remnant, ..error },
+            }
+        })
+    }
+}
+
+impl Execution {
+    fn decode_whole(id: ExecutionId, parts: &[(u8, Bytes)], asked: PartMask) -> Result<Self, DecodeError> {
         fn lazy<T>(asked: bool, read: impl FnOnce() -> Result<T, DecodeError>) -> Result<Lazy<T>, DecodeError> {
             if asked { read().map(Lazy::Loaded) } else { Ok(Lazy::Unloaded) }
         }

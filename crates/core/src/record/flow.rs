@@ -3,9 +3,9 @@
 pub use super::member::Mode;
 pub use super::summary::Summary;
 
-use super::Key;
 use super::execution::{Deadline, PublicState};
 use super::trouble::Trouble;
+use super::{Key, known};
 use crate::codec::{self, Decode, DecodeError};
 use crate::id::{ExecutionId, FlowId};
 use crate::schema::{Due, PartMask, Timer, Value, flow as schema};
@@ -254,6 +254,8 @@ pub enum Purging {
     Kept { since: Time },
     /// Everything; it is no longer seen.
     Whole { since: Time },
+    /// The members whose own time is over, of those after this number.
+    KeptAfter { since: Time, number: u32 },
 }
 
 /// The one word that lists and filters use.
@@ -420,7 +422,7 @@ impl Flow {
         arm(
             Timer::FlowPurge,
             hot.purging.map(|purging| match purging {
-                Purging::Kept { since } | Purging::Whole { since } => since,
+                Purging::Kept { since } | Purging::KeptAfter { since, .. } | Purging::Whole { since } => since,
             }),
         );
         if self.is_visible() {
@@ -474,6 +476,20 @@ impl Decode for Flow {
     type Id = FlowId;
 
     fn decode(id: FlowId, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
+        let unknown = |error: DecodeError| {
+            let why = match error.part {
+                "definition" => codec::part(parts, schema::DEFINITION).and_then(|bytes| known::definition(bytes)),
+                "hot" => codec::part(parts, schema::HOT).and_then(|bytes| known::hot(bytes)),
+                _ => None,
+            };
+            why.map_or(error.clone(), |why| DecodeError::unknown_policy(error.part, why))
+        };
+        Self::decode_whole(id, parts).map_err(unknown)
+    }
+}
+
+impl Flow {
+    fn decode_whole(id: FlowId, parts: &[(u8, Bytes)]) -> Result<Self, DecodeError> {
         Ok(Self {
             id,
             definition: Arc::new(codec::required("definition", parts, schema::DEFINITION)?),

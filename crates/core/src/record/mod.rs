@@ -14,6 +14,7 @@ pub mod edge;
 pub mod execution;
 pub mod flow;
 pub mod hold;
+mod known;
 pub mod lease;
 pub mod member;
 pub mod node;

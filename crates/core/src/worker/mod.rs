@@ -97,6 +97,7 @@ fn emit(tx: &mut Tx<'_>, body: &Body, by: &Text, fact: Fact) {
     tx.emit(Event {
         at: tx.now(),
         execution: None,
+        flow: None,
         namespace: body.namespace.clone(),
         lane: "".into(),
         kind: "".into(),

@@ -143,7 +143,8 @@ impl World {
     }
 
     pub fn edges_of(&self, flow: FlowId) -> Vec<Edge> {
-        let edges = self.records.keys().filter_map(|key| match self.record(*key) {
+        let edges = self.records.keys().filter(|key| matches!(key, Key::Edge(..)));
+        let edges = edges.filter_map(|key| match self.record(*key) {
             Some(Record::Edge(edge)) if edge.body.flow == flow => Some(*edge),
             _ => None,
         });
@@ -166,7 +167,8 @@ impl World {
         let mut counted = Summary::default();
         self.members_of(flow).iter().for_each(|execution| recount(execution, &mut counted));
         for key in self.records.keys() {
-            if let Some(Record::Tombstone(stone)) = self.record(*key).filter(|_| matches!(key, Key::Tombstone(_)))
+            if matches!(key, Key::Tombstone(_))
+                && let Some(Record::Tombstone(stone)) = self.record(*key)
                 && stone.body.flow == flow
             {
                 weft_core::flow::recount_purged(&stone, &mut counted);

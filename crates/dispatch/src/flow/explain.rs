@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use weft_api::execution::Reason;
 use weft_api::flow as wire;
 use weft_core::Time;
+use weft_core::record::Key;
 use weft_core::record::flow::{Flow, State};
 use weft_engine::flow::FlowExplanation;
 
@@ -70,7 +71,29 @@ fn reasons(it: &FlowExplanation) -> Vec<Reason> {
         let detail = json!({ "timer": timer, "last_error": **error, "parked": parked });
         add("trouble", text, detail, Some("time, retry, discard"));
     }
+    for parked in &it.parked {
+        let (body, item) = (&parked.letter.body, parked.item.as_ref().map(item));
+        let text = format!("{} is parked: {}", item.as_deref().unwrap_or("an entry of the due index"), body.error);
+        let detail = json!({
+            "item": item,
+            "letter": parked.id.letter.to_string(),
+            "timer": body.timer.name(),
+            "since": body.parked_at.ms(),
+            "error": *body.error,
+        });
+        add("parked", text, detail, Some("retry, discard"));
+    }
     reasons
+}
+
+/// What is parked, as its id if it has one.
+fn item(key: &Key) -> String {
+    match key {
+        Key::Execution(id) | Key::Continuation(id, _) => id.to_string(),
+        Key::Flow(id) => id.to_string(),
+        Key::Edge(upstream, number) => format!("edge {number} of {upstream}"),
+        other => format!("{other:?}"),
+    }
 }
 
 /// Its outcome, if that stands.

@@ -4,6 +4,7 @@ use super::members::{self, MemberFilter};
 use super::reads;
 use crate::client::Client;
 use crate::explain::Explanation;
+use crate::parked::{self, Parked};
 use weft_core::error::Rejection;
 use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{CompletionPolicy, Flow, State};
@@ -29,6 +30,8 @@ pub struct FlowExplanation {
     pub works: u32,
     /// Failures of scanners on the flow itself: timer, error, and whether it is parked.
     pub trouble: Vec<(&'static str, Text, bool)>,
+    /// The first items of it that scanners gave up on, or that cannot be read.
+    pub parked: Vec<Parked>,
 }
 
 const TOLD: usize = 20;
@@ -65,6 +68,7 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
         cancel_owed: flow.summary.cancel_owed,
         works: flow.hot.works,
         trouble: trouble.map(|item| (item.timer.name(), item.last_error.clone(), item.parked)).collect(),
+        parked: parked::of_flow(&client.shared, id, TOLD).await?,
         flow,
     })
 }

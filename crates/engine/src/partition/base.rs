@@ -38,7 +38,7 @@ impl Base for View<'_> {
 /// Finds what is on a list, one more than a command looks at.
 pub fn list_scan(list: List, after: Option<ExecutionId>) -> Scan {
     let (index, prefix) = list.index();
-    let after = after.map(|id| Place { columns: prefix.clone(), key: Bytes::copy_from_slice(id.uuid().as_bytes()) });
+    let after = list.beyond(after).map(|(columns, key)| Place { columns, key: Bytes::copy_from_slice(&key) });
     Scan {
         target: Target::Index(index),
         ranges: vec![Range { prefix, after, until: None }],

@@ -38,8 +38,12 @@ pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) 
             let Some((_, id, execution)) = member_of(entry) else {
                 return Err(Rejection::internal("a member could not be read with its place"));
             };
-            let Some(execution) = execution else { return Err(Rejection::internal(format!("{id} does not decode"))) };
-            recount(&execution, &mut counted);
+            match execution {
+                Some(execution) => recount(&execution, &mut counted),
+                // One that was given up is counted by what was left of it.
+                None if read_one(&cx.shared, Key::Tombstone(id), PartMask::ALL).await?.is_some() => {}
+                None => return Err(Rejection::internal(format!("{id} does not decode"))),
+            }
         }
         // A page that leads no further is the last, whatever else it says.
         if !more || after == before {

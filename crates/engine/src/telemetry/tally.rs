@@ -187,6 +187,7 @@ mod tests {
         Event {
             at: Time::from_ms(7),
             execution: Some(ExecutionId::new(PartitionId(0), Uuid::from_u128(1))),
+            flow: None,
             namespace: namespace.into(),
             lane: lane.into(),
             kind: "k".into(),

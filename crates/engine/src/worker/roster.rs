@@ -2,6 +2,7 @@
 //! claim asks here. What is known may be some seconds old, and is bounded; no rule about a lease depends on it.
 
 use super::list::only_claims;
+use crate::bell::{Bell, Listener};
 use crate::engine::Shared;
 use crate::hub::{Hub, Seen};
 use crate::notices::Notice;
@@ -10,7 +11,6 @@ use crate::request::ClaimSpec;
 use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::watch;
 use weft_core::error::Rejection;
 use weft_core::record::worker::{Body, State};
 use weft_core::record::{Key, Record, Worker};
@@ -54,7 +54,7 @@ struct Known {
     /// The last call of it here, in store time; what is written lags behind.
     seen_at: Time,
     /// Rung when it may not claim as it did any more.
-    stir: watch::Sender<()>,
+    stir: Bell,
 }
 
 /// How a claim stands.
@@ -86,7 +86,7 @@ pub(crate) struct Offer {
 }
 
 /// Resolves when a waiting claim should look again whether it may wait.
-pub(crate) struct Stirred(Option<watch::Receiver<()>>);
+pub(crate) struct Stirred(Option<Listener>);
 
 impl Stirred {
     pub const NEVER: Stirred = Stirred(None);
@@ -94,7 +94,7 @@ impl Stirred {
     pub async fn wait(&mut self) {
         match &mut self.0 {
             // The process is not known any more: that is a reason too.
-            Some(stirred) => drop(stirred.changed().await),
+            Some(stirred) => drop(stirred.rung().await),
             None => future::pending().await,
         }
     }
@@ -121,11 +121,11 @@ fn class(state: &State) -> Class {
 
 impl Known {
     fn new(body: Body, entered: bool, clock: Time) -> Self {
-        Self { body, entered, noted_at: clock, seen_at: Time::ZERO, stir: watch::Sender::new(()) }
+        Self { body, entered, noted_at: clock, seen_at: Time::ZERO, stir: Bell::new() }
     }
 
     fn stirred(&self) -> Stirred {
-        Stirred(Some(self.stir.subscribe()))
+        Stirred(Some(self.stir.listen()))
     }
 }
 
@@ -276,7 +276,7 @@ impl Roster {
         };
         known.body = body.clone();
         if moved {
-            known.stir.send_replace(());
+            known.stir.ring();
         }
         drop(inside);
         match notice {

@@ -6,6 +6,7 @@ mod audit;
 mod bulk;
 mod calls;
 mod claims;
+mod damaged;
 mod flows;
 mod keys;
 mod kit;

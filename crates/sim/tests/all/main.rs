@@ -29,12 +29,19 @@ fn ri_1_to_19_quick_seeds_of_every_scenario_find_nothing() {
 
 #[test]
 fn ri_18_the_same_seed_gives_the_same_log() {
-    for seed in [1, 5, 9] {
-        let here = run_seed(&scenario("mixed"), seed).log_hash;
-        let again = run_seed(&scenario("mixed"), seed).log_hash;
-        let elsewhere = std::thread::spawn(move || run_seed(&scenario("mixed"), seed).log_hash)
-            .join()
-            .expect("the thread ends well");
-        assert_eq!([&here, &here], [&again, &elsewhere], "seed {seed}");
+    for (name, seed) in [("mixed", 1), ("mixed", 5), ("mixed", 9)] {
+        let here = run_seed(&scenario(name), seed).log_hash;
+        let again = run_seed(&scenario(name), seed).log_hash;
+        let elsewhere =
+            std::thread::spawn(move || run_seed(&scenario(name), seed).log_hash).join().expect("the thread ends well");
+        assert_eq!([&here, &here], [&again, &elsewhere], "{name} {seed}");
+    }
+}
+
+#[test]
+fn ri_18_claims_that_wait_together_hear_a_notice_in_the_same_order_each_time() {
+    let first = run_seed(&scenario("crashes"), 100).log_hash;
+    for _ in 0..12 {
+        assert_eq!(run_seed(&scenario("crashes"), 100).log_hash, first);
     }
 }

@@ -1,0 +1,238 @@
+//! Members that cannot be read. They are parked and passed by; an operator lets them be tried again once they can be
+//! read, or gives them up: then they have failed, and their flow goes on without them. Their bytes are never touched.
+
+use super::follow::Follow;
+use super::resolve::{self, Late};
+use super::summary;
+use crate::command::Principal;
+use crate::error::Rejection;
+use crate::event::{Event, Fact};
+use crate::execution::trouble;
+use crate::id::{ExecutionId, FlowId};
+use crate::limits::FANOUT_PER_COMMIT;
+use crate::record::continuation::{Body, Rest, Work};
+use crate::record::execution::{Outcome, PublicState, Reason, Remnant};
+use crate::record::flow::{Flow, State as FlowState};
+use crate::record::tombstone::{self, Tombstone};
+use crate::record::{Continuation, Edge, Execution, Key, Record};
+use crate::reply::Expired;
+use crate::schema::{PartMask, Timer, execution as schema};
+use crate::text::Text;
+use crate::tx::{List, Stop, Tx};
+use uuid::Uuid;
+
+/// A live member that cannot be read has failed: it is counted, and those that wait for it are told. One that had ended
+/// counts as what it was, and one that was given up before is given up once.
+pub(crate) fn give_up(
+    tx: &mut Tx<'_>,
+    who: &Principal,
+    mut flow: Flow,
+    id: ExecutionId,
+    follow: &mut Follow,
+) -> Result<(), Stop> {
+    if flow.is_done() || !flow.is_visible() || stone(tx, id)?.is_some() || !is_listed(tx, flow.id, id)? {
+        return Ok(());
+    }
+    let remnant = tx.remnant(&Key::Execution(id)).unwrap_or_default();
+    let read = remnant.hot.as_ref().map(|hot| hot.public_state()).filter(|state| !state.is_terminal());
+    let was = read.unwrap_or_else(|| likely(&flow));
+    let stone = stone_of(flow.id, id, &remnant);
+    let unsealed = remnant.member.as_ref().is_some_and(|member| !member.sealed);
+    summary::given_up(&mut flow, was, unsealed, stone.body.critical, tx.now());
+    tell(tx, &flow, &stone, &remnant, &who.name, was);
+    tx.insert(Record::Tombstone(Box::new(stone)));
+    tx.put_flow(flow);
+    follow.given_up.push(id);
+    let left = outs(tx, id, 0, &who.name, follow)?;
+    left.map_or(Ok(()), |next| leave(tx, id, next))
+}
+
+/// Where one stood of which nothing can be read: in a state in which the totals have somebody. They are set right by the
+/// next recount.
+fn likely(flow: &Flow) -> PublicState {
+    let live = PublicState::ALL.into_iter().filter(|state| !state.is_terminal());
+    live.max_by_key(|state| flow.summary.of(*state)).unwrap_or(PublicState::Waiting)
+}
+
+fn stone_of(flow: FlowId, id: ExecutionId, remnant: &Remnant) -> Tombstone {
+    let member = remnant.member.as_ref();
+    let body = tombstone::Body {
+        flow,
+        // One of which the key cannot be read is named by its id.
+        key: member.map_or_else(|| id.to_string().into(), |member| member.key.clone()),
+        number: member.map_or(u32::MAX, |member| member.number),
+        rank: member.map_or(0, |member| member.rank),
+        critical: member.is_none_or(|member| member.critical),
+        outcome: Outcome::Failed,
+        reason: Reason::Operator,
+        fingerprint: [0; 32],
+        outs: member.map_or(0, |member| member.outs),
+    };
+    Tombstone { id, body }
+}
+
+fn tell(tx: &mut Tx<'_>, flow: &Flow, stone: &Tombstone, remnant: &Remnant, by: &Text, from_state: PublicState) {
+    let hot = remnant.hot.as_ref();
+    tx.emit(Event {
+        at: tx.now(),
+        execution: Some(stone.id),
+        flow: Some(flow.id),
+        namespace: flow.definition.namespace.clone(),
+        lane: "".into(),
+        kind: "".into(),
+        epoch: hot.map_or(0, |hot| hot.epoch),
+        by: by.clone(),
+        fact: Fact::Finished {
+            outcome: stone.body.outcome,
+            reason: stone.body.reason,
+            attempt: None,
+            attempts: hot.map_or(0, |hot| hot.attempts),
+            category: None,
+            message: None,
+            result_bytes: None,
+            duration_ms: hot.map_or(0, |hot| tx.now().since(hot.created_at)),
+            from_state,
+        },
+    });
+}
+
+/// What is left of a member that has gone, or was given up.
+pub(crate) fn stone(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<Tombstone>, Stop> {
+    match tx.get(Key::Tombstone(id), PartMask::NONE)? {
+        Some(Record::Tombstone(stone)) => Ok(Some(*stone)),
+        _ => Ok(None),
+    }
+}
+
+/// Whether the index has it among the live members, whatever its bytes say.
+fn is_listed(tx: &mut Tx<'_>, flow: FlowId, id: ExecutionId) -> Result<bool, Stop> {
+    let before = id.uuid().as_u128().checked_sub(1);
+    let before = before.map(|before| ExecutionId::new(id.partition(), Uuid::from_u128(before)));
+    Ok(tx.list(List::LiveMembers(flow), before)?.first() == Some(&id))
+}
+
+/// Resolves the out-edges of one that was given up, from `from` on; the first that there was no room for. How many there
+/// are may not be known: the first that is not there is the end.
+fn outs(tx: &mut Tx<'_>, id: ExecutionId, from: u32, by: &Text, follow: &mut Follow) -> Result<Option<u32>, Stop> {
+    let until = from.saturating_add(follow.room(tx) as u32);
+    if tx.prefetch_all((from..until).map(|number| Key::Edge(id, number))) {
+        return Err(Stop::Miss);
+    }
+    let end = Late { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, by: by.clone() };
+    let mut missing = false;
+    for number in from..until {
+        if let Ok(None) = tx.get(Key::Edge(id, number), PartMask::NONE) {
+            return if missing { Err(Stop::Miss) } else { note_outs(tx, id, number).map(|()| None) };
+        }
+        if follow.room(tx) == 0 && !missing {
+            return Ok(Some(number));
+        }
+        match resolve::late(tx, id, number, &end, follow) {
+            Err(Stop::Miss) => missing = true,
+            done => done?,
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(Some(until)) }
+}
+
+/// The edges go with the stone.
+fn note_outs(tx: &mut Tx<'_>, id: ExecutionId, outs: u32) -> Result<(), Stop> {
+    if let Some(mut stone) = stone(tx, id)?.filter(|stone| stone.body.outs != outs) {
+        stone.body.outs = outs;
+        tx.put(Record::Tombstone(Box::new(stone)));
+    }
+    Ok(())
+}
+
+/// Leaves the edges from `next` on to a continuation.
+fn leave(tx: &mut Tx<'_>, id: ExecutionId, next: u32) -> Result<(), Stop> {
+    let Some(stone) = stone(tx, id)? else { return Ok(()) };
+    let mut flow = tx.flow_of(stone.body.flow)?;
+    let body = Body {
+        namespace: flow.definition.namespace.clone(),
+        created_at: tx.now(),
+        rest: Rest::Resolve { replays: 0, next },
+        trouble: None,
+    };
+    if tx.get(Key::Continuation(id, Work::Resolve), PartMask::NONE)?.is_none() {
+        flow.hot.works += 1;
+        tx.put_flow(flow);
+    }
+    tx.put(Record::Continuation(Box::new(Continuation { owner: id, body })));
+    Ok(())
+}
+
+/// Goes on with the edges of one that was given up. A continuation without anybody behind it goes, and is told of.
+pub(crate) fn go_on(tx: &mut Tx<'_>, continuation: &Continuation, follow: &mut Follow) -> Result<Expired, Stop> {
+    let (id, key) = (continuation.owner, continuation.key());
+    let (Some(stone), Rest::Resolve { next, .. }) = (stone(tx, id)?, &continuation.body.rest) else {
+        let gone = Rejection::internal(format!("{id} is gone"));
+        trouble::park_damaged(tx, key, None, Timer::Resolve, &gone)?;
+        tx.delete(key);
+        return Ok(Expired::Fired);
+    };
+    match outs(tx, id, *next, &"engine".into(), follow)? {
+        Some(next) => {
+            leave(tx, id, next)?;
+            Ok(Expired::More)
+        }
+        None => {
+            let mut flow = tx.flow_of(stone.body.flow)?;
+            flow.hot.works = flow.hot.works.saturating_sub(1);
+            tx.put_flow(flow);
+            tx.delete(key);
+            Ok(Expired::Fired)
+        }
+    }
+}
+
+/// A member can be read again: what passed it by is done now. Of more ends than one commit has room for the audit finds
+/// the rest.
+pub(crate) fn catch_up(tx: &mut Tx<'_>, execution: &Execution, timer: Timer) -> Result<(), Stop> {
+    let Some(member) = execution.member() else { return Ok(()) };
+    match timer {
+        Timer::Resolve => {
+            let inlets = tx.execution(execution.id, PartMask::of(schema::INLETS))?.inlets().clone();
+            let partition = execution.id.partition();
+            let edges: Vec<Key> = inlets
+                .iter()
+                .map(|inlet| Key::Edge(ExecutionId::new(partition, inlet.upstream), inlet.number))
+                .take(FANOUT_PER_COMMIT)
+                .collect();
+            if tx.prefetch_all(edges.iter().copied()) {
+                return Err(Stop::Miss);
+            }
+            let mut missing = false;
+            for key in edges {
+                if let Ok(Some(Record::Edge(edge))) = tx.get(key, PartMask::NONE) {
+                    match catch_up_edge(tx, &edge) {
+                        Err(Stop::Miss) => missing = true,
+                        done => done?,
+                    }
+                }
+            }
+            if missing { Err(Stop::Miss) } else { Ok(()) }
+        }
+        Timer::FlowEnding => {
+            let (mut flow, now) = (tx.flow_of(member.flow)?, tx.now());
+            if let FlowState::Ending(ending) = &mut flow.hot.state {
+                (ending.next_at, ending.cursor) = (now, None);
+                tx.put_flow(flow);
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Leaves the edge to a continuation, if it is pending although its upstream has ended.
+pub(crate) fn catch_up_edge(tx: &mut Tx<'_>, edge: &Edge) -> Result<(), Stop> {
+    if edge.body.resolved.is_some() {
+        return Ok(());
+    }
+    match tx.find_execution(edge.upstream, PartMask::NONE) {
+        Ok(Some(upstream)) if upstream.is_done() => resolve::leave(tx, &upstream, 0),
+        Ok(_) | Err(Stop::Rejected(_)) => Ok(()),
+        Err(Stop::Miss) => Err(Stop::Miss),
+    }
+}

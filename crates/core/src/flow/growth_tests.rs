@@ -1,0 +1,250 @@
+//! Graphs that grow: what is taken, what is refused, and what a late edge makes of its downstream.
+
+use crate::command::*;
+use crate::error::Rejection;
+use crate::flow::member_id;
+use crate::kit::World;
+use crate::kit::calls::{self, fence};
+use crate::kit::flows::*;
+use crate::limits::CYCLE_VISITS_MAX;
+use crate::record::execution::{Outcome, PublicState};
+use crate::record::flow::Growth;
+use crate::record::member::{GroupPolicy, GroupState, MAIN, Mode, Then};
+use crate::record::{Key, Record};
+use crate::reply::{InputValue, Reply};
+
+fn grow(flow: crate::FlowId, members: Vec<NewMember>, edges: Vec<NewEdge>) -> GrowFlow {
+    GrowFlow { flow, members, edges, seal: true, expected_revision: None, within: None }
+}
+
+fn run(world: &mut World, grow: GrowFlow) -> Result<Reply, Rejection> {
+    world.run(Command::GrowFlow(Box::new(grow)))
+}
+
+/// Adds members and edges, as many in a call as one takes.
+fn grow_all(world: &mut World, flow: crate::FlowId, members: Vec<NewMember>, edges: Vec<NewEdge>) {
+    for members in members.chunks(700) {
+        run(world, grow(flow, members.to_vec(), vec![])).unwrap();
+    }
+    for edges in edges.chunks(700) {
+        run(world, grow(flow, vec![], edges.to_vec())).unwrap();
+    }
+}
+
+#[test]
+fn fl_24_a_search_through_too_many_is_too_large_and_never_a_cycle() {
+    let mut world = World::new();
+    world.planted = true;
+    let flow = world.flow_of("head", |_| {});
+    let (middle, leaves) = (100, CYCLE_VISITS_MAX as usize);
+    let members = (0..middle).map(|at| member(&format!("m{at}")));
+    let members = members.chain((0..leaves).map(|at| member(&format!("l{at}"))));
+    let edges = (0..middle).map(|at| edge(&format!("head>m{at}")));
+    let edges = edges.chain((0..leaves).map(|at| edge(&format!("m{}>l{at}", at % middle))));
+    grow_all(&mut world, flow, members.collect(), edges.collect());
+    let before = world.records.len();
+    // Everything behind the head would have to be raised.
+    let refused = run(&mut world, grow(flow, vec![member("z")], vec![edge("z>head")])).unwrap_err();
+    assert_eq!(refused, Rejection::GraphTooLarge { visited: CYCLE_VISITS_MAX });
+    assert_eq!(world.records.len(), before, "FL-67 nothing was added");
+    run(&mut world, grow(flow, vec![member("z")], vec![edge("l0>z")])).expect("no search is needed");
+}
+
+#[test]
+fn fl_24_a_search_that_would_have_to_load_too_often_gives_up() {
+    let mut world = World::new();
+    world.planted = true;
+    world.loads_more = 2_000;
+    let flow = world.flow_of("m0", |_| {});
+    let length = 1_200;
+    let members = (1..length).map(|at| member(&format!("m{at}"))).collect();
+    let edges = (1..length).map(|at| edge(&format!("m{}>m{at}", at - 1))).collect();
+    grow_all(&mut world, flow, members, edges);
+    let back = grow(flow, vec![], vec![edge(&format!("m{}>m0", length - 1))]);
+    let Err(Rejection::GraphTooLarge { visited }) = run(&mut world, back) else { panic!("it gives up") };
+    assert!(visited > 900 && visited < length, "{visited}");
+    run(&mut world, grow(flow, vec![member("z")], vec![edge("m0>z")])).expect("no search is needed");
+}
+
+#[test]
+fn fl_20_the_same_edge_again_is_the_same_edge_and_another_under_its_name_is_refused() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b=x", |_| {});
+    let Ok(Reply::FlowGrown(again)) = world.grow(flow, "a>b=x") else { panic!("known") };
+    assert_eq!((again.edges_existed, again.revision, world.flow(flow).summary.edges_total), (1, 1, 1));
+    assert_eq!(world.grow(flow, "a!>b=x").unwrap_err().code(), "duplicate_edge");
+    assert_eq!(world.grow(flow, "a>b=y").unwrap_err().code(), "duplicate_edge");
+    world.grow(flow, "a>b@other").expect("a pair may be in two groups");
+    assert_eq!(world.try_flow("a b a>b a>b", |_| {}).unwrap_err().code(), "duplicate_edge");
+}
+
+#[test]
+fn fl_21_both_ends_are_members_and_are_two() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let other = world.flow_of("c", |_| {});
+    for (line, code) in [("a>c", "unknown_node"), ("c>a", "unknown_node"), ("a>a", "self_edge")] {
+        assert_eq!(world.grow(flow, line).unwrap_err().code(), code, "{line}");
+    }
+    assert_eq!(world.flow(other).summary.edges_total, 0);
+}
+
+#[test]
+fn fl_31_a_group_has_one_policy() {
+    let cancel = Then::CancelRemaining(Mode::Immediate);
+    let mut world = World::new();
+    let flow = world.flow_of("a b j k a>j", |flow| policy(flow, "j", MAIN, GroupPolicy::Quorum(1), cancel));
+    let stated = |kind, then| NewEdge { policy: Some((kind, then)), ..edge("b>j") };
+    for (kind, then) in [
+        (GroupPolicy::Quorum(2), cancel),
+        (GroupPolicy::AnyOf, cancel),
+        (GroupPolicy::Quorum(1), Then::LetRun),
+        (GroupPolicy::Quorum(1), Then::CancelRemaining(Mode::Graceful { grace_ms: 1 })),
+    ] {
+        let refused = run(&mut world, grow(flow, vec![], vec![stated(kind, then)])).unwrap_err();
+        assert_eq!(refused.code(), "group_conflict", "{kind:?} {then:?}");
+    }
+    run(&mut world, grow(flow, vec![], vec![stated(GroupPolicy::Quorum(1), cancel)])).expect("the same again");
+    assert_eq!(world.member(flow, "j").member().unwrap().groups[0].n, 2);
+}
+
+#[test]
+fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_the_seal() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |flow| flow.seal = false);
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    let mut join = member("j");
+    join.groups.push(NewGroup { name: MAIN.into(), policy: GroupPolicy::Quorum(2), then: Then::LetRun });
+    let unsealed = GrowFlow { seal: false, ..grow(flow, vec![join], vec![edge("a>j")]) };
+    run(&mut world, unsealed).unwrap();
+    world.complete_member(flow, "a");
+    assert_eq!(world.member(flow, "j").member().unwrap().groups[0].state, GroupState::Pending);
+    let before = world.records.clone();
+    let seal = |keys| Command::SealFlow(SealFlow { flow, keys, within: None });
+    for keys in [Some(vec!["j".into()]), None] {
+        assert_eq!(world.run(seal(keys)).unwrap_err().code(), "quorum_unreachable");
+    }
+    assert_eq!(world.records, before, "the seal changes nothing");
+    run(&mut world, GrowFlow { seal: false, ..grow(flow, vec![member("b")], vec![edge("b>j")]) }).unwrap();
+    world.run(seal(None)).unwrap();
+    world.complete_member(flow, "b");
+    assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+#[test]
+fn fl_30_a_member_runs_when_all_groups_are_satisfied_and_is_skipped_at_the_first_that_cannot_be() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d a>d@one b>d@two c>d@two", |flow| {
+        policy(flow, "d", "two", GroupPolicy::AnyOf, Then::LetRun);
+    });
+    world.complete_member(flow, "b");
+    assert_eq!(world.state(flow, "d"), "waiting_children", "the other group is open");
+    world.fail_member(flow, "a");
+    assert_eq!(world.state(flow, "d"), "skipped");
+    let group = world.member(flow, "d").member().unwrap().group("two").unwrap().1.clone();
+    assert_eq!((group.state, group.decided_at.is_some()), (GroupState::Satisfied, true), "FL-37");
+}
+
+#[test]
+fn fl_60_a_fixed_flow_takes_nothing_once_it_is_sealed_and_one_that_ends_takes_nothing() {
+    let mut world = World::new();
+    let fixed = world.flow_of("a b", |flow| flow.growth = Growth::Fixed);
+    let refused = world.grow(fixed, "c").unwrap_err();
+    assert_eq!(refused, Rejection::FlowClosed { why: "fixed" });
+    let flow = world.flow_of("a", |_| {});
+    world.complete_member(flow, "a");
+    assert_eq!(world.grow(flow, "b"), Err(Rejection::FlowClosed { why: "completed" }), "FL-141");
+    assert_eq!(world.flow(flow).hot.revision, 1, "FL-232");
+}
+
+#[test]
+fn fl_62_a_call_of_a_member_is_fenced_and_stays_in_its_own_flow() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    let other = world.flow_of("b", |_| {});
+    let held = world.claim_member(flow, "a");
+    let before = world.records.clone();
+    let mut stale = fence(&held);
+    stale.epoch += 1;
+    let within = |flow, fence| GrowFlow { within: Some((held.id, fence)), ..grow(flow, vec![member("x")], vec![]) };
+    assert_eq!(run(&mut world, within(flow, stale)).unwrap_err().code(), "stale_lease");
+    assert_eq!(run(&mut world, within(other, fence(&held))), Err(Rejection::FlowNotFound));
+    assert_eq!(world.records, before, "nothing was added");
+    run(&mut world, within(flow, fence(&held))).expect("its own flow");
+}
+
+#[test]
+fn fl_63_whoever_names_a_revision_adds_to_that_one_only() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    world.grow(flow, "b").unwrap();
+    let current = world.flow(flow).hot.revision;
+    let at = |revision, key| GrowFlow { expected_revision: Some(revision), ..grow(flow, vec![member(key)], vec![]) };
+    assert_eq!(run(&mut world, at(current - 1, "c")), Err(Rejection::FlowRevisionMismatch { current }));
+    run(&mut world, at(current, "c")).unwrap();
+    assert_eq!(world.flow(flow).hot.revision, current + 1);
+}
+
+#[test]
+fn fl_64_a_late_edge_needs_a_downstream_that_has_not_begun_and_an_open_group() {
+    let mut world = World::new();
+    let flow = world.flow_of("u v done runs open u>open v>open@two", |_| {});
+    world.complete_member(flow, "done");
+    world.claim_member(flow, "runs");
+    assert_eq!(world.grow(flow, "v>done").unwrap_err().code(), "execution_terminal");
+    assert_eq!(world.grow(flow, "v>runs"), Err(Rejection::DownstreamBegun));
+    world.complete_member(flow, "u");
+    assert_eq!(world.grow(flow, "w w>open"), Err(Rejection::GroupDecided { verdict: GroupState::Satisfied }));
+    world.grow(flow, "w w>open@two").expect("this one is open");
+    world.complete_member(flow, "v");
+    assert_eq!(world.state(flow, "open"), "waiting_children");
+    world.complete_member(flow, "w");
+    assert_eq!(world.state(flow, "open"), "waiting");
+}
+
+#[test]
+fn fl_66_an_edge_from_a_purged_member_uses_what_was_left_of_it() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    world.complete_member(flow, "a");
+    world.complete_member(flow, "b");
+    world.run(Command::Purge(Purge { id: member_id(flow, "a"), reason: "".into() })).unwrap();
+    world.run(Command::Replay(calls::replay(member_id(flow, "b")))).unwrap();
+    assert_eq!(world.flow_state(flow), "open", "FL-160");
+    world.grow(flow, "c d a>c=x a!>d").unwrap();
+    assert_eq!(world.states(flow, "c d"), ["waiting", "skipped"]);
+    let claimed = world.claim_member(flow, "c");
+    let given = &claimed.inputs[0];
+    assert_eq!((&*given.upstream, given.outcome, &given.value), ("a", Outcome::Success, &InputValue::Purged));
+    let Some(Record::Tombstone(stone)) = world.record(Key::Tombstone(member_id(flow, "a"))) else { panic!("a stone") };
+    assert_eq!(stone.body.outs, 2, "FL-205 its edges go with it");
+    assert_eq!(world.grow(flow, "e e>a").unwrap_err().code(), "execution_terminal");
+    let summary = world.flow(flow).summary;
+    assert_eq!((summary.members_purged, summary.of(PublicState::Completed)), (1, 1), "FL-174");
+}
+
+#[test]
+fn fl_67_a_call_adds_all_or_nothing() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b", |_| {});
+    let before = world.records.clone();
+    for line in ["x y x>y y>nobody", "x b>x x>a", "x a>x x>x", "a>b=late"] {
+        world.grow(flow, line).expect_err(line);
+        assert_eq!(world.records, before, "{line}");
+    }
+}
+
+#[test]
+fn fl_73_names_of_inputs_are_unique_unless_they_collect() {
+    let mut world = World::new();
+    assert_eq!(world.try_flow("a b c a>c=x b>c=x", |_| {}).unwrap_err().code(), "duplicate_input");
+    let flow = world.flow_of("a b c a>c=x b>c=y[]", |_| {});
+    assert_eq!(world.grow(flow, "d d>c=x").unwrap_err().code(), "duplicate_input");
+    world.grow(flow, "d d>c=y[]").unwrap();
+    for key in ["d", "a", "b"] {
+        world.complete_member(flow, key);
+    }
+    let claimed = world.claim_member(flow, "c");
+    let given: Vec<(&str, &str)> = claimed.inputs.iter().map(|input| (&*input.name, &*input.upstream)).collect();
+    assert_eq!(given, [("x", "a"), ("y[]", "b"), ("y[]", "d")], "in the order in which the edges were added");
+}

@@ -1,0 +1,123 @@
+//! What upstreams hand over: once, whole, and the same for every try of an opening.
+
+use crate::command::*;
+use crate::flow::member_id;
+use crate::kit::World;
+use crate::kit::calls::{self, fence};
+use crate::kit::flows::*;
+use crate::limits::INPUTS_INLINE_MAX;
+use crate::record::execution::Outcome;
+use crate::reply::{Claimed, InputValue};
+use crate::{ExecutionId, FlowId};
+use bytes::Bytes;
+
+fn complete_with(world: &mut World, flow: FlowId, key: &str, result: Option<Bytes>) {
+    let claimed = world.claim_member(flow, key);
+    let fence = Some(fence(&claimed));
+    let content_type = result.is_some().then(|| "text/plain".into());
+    let complete = Complete { id: claimed.id, fence, result, content_type, steps: vec![] };
+    world.run(Command::Complete(complete)).unwrap();
+}
+
+fn text(value: &InputValue) -> &str {
+    match value {
+        InputValue::Inline(payload) => std::str::from_utf8(&payload.bytes).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn fl_70_fl_71_an_input_says_who_ended_how_and_with_what() {
+    let mut world = World::new();
+    let flow = world.flow_of("good bare bad none d good*>d=good bare*>d=bare bad*>d=bad none*>d", |flow| {
+        flow.members[4].submit.input = Some("its own".into());
+    });
+    complete_with(&mut world, flow, "good", Some("42".into()));
+    complete_with(&mut world, flow, "bare", None);
+    world.fail_member(flow, "bad");
+    world.complete_member(flow, "none");
+    let claimed = world.claim_member(flow, "d");
+    assert_eq!(claimed.input.as_deref(), Some(&b"its own"[..]), "it is not changed");
+    let [good, bare, bad] = &claimed.inputs[..] else { panic!("three are named: {:?}", claimed.inputs) };
+    assert_eq!((&*good.name, &*good.upstream, good.id), ("good", "good", member_id(flow, "good")));
+    let InputValue::Inline(payload) = &good.value else { panic!("{good:?}") };
+    assert_eq!((&payload.bytes[..], payload.content_type.as_deref()), (&b"42"[..], Some("text/plain")));
+    assert_eq!((bare.outcome, &bare.value), (Outcome::Success, &InputValue::None), "no value is not an empty one");
+    let failure = bad.failure.as_ref().map(|(category, message)| (&**category, &**message));
+    assert_eq!(
+        (bad.outcome, &bad.value, failure),
+        (Outcome::Failed, &InputValue::None, Some(("application", "no luck")))
+    );
+}
+
+#[test]
+fn fl_74_later_tries_get_the_same_bytes_even_if_an_upstream_is_replayed() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d=x", |flow| flow.members[1].submit.policy.retry.max_retries = 3);
+    complete_with(&mut world, flow, "u", Some("first".into()));
+    let first = world.claim_member(flow, "d");
+    world.run(Command::Replay(calls::replay(member_id(flow, "u")))).unwrap();
+    world.run(calls::fail(first.id, fence(&first))).unwrap();
+    world.at(600_000).scan();
+    let live = world.claim_member(flow, "d");
+    assert_eq!(text(&live.inputs[0].value), "first", "while the upstream lives again");
+    complete_with(&mut world, flow, "u", Some("second".into()));
+    world.run(calls::fail(live.id, fence(&live))).unwrap();
+    world.at(1_200_000).scan();
+    let third = world.claim_member(flow, "d");
+    assert_eq!(text(&third.inputs[0].value), "first", "FL-76");
+    world.run(calls::force_fail(third.id)).unwrap();
+    assert_eq!(world.flow(flow).summary.edges_pending, 0, "FL-165 the second end changes nothing");
+}
+
+#[test]
+fn fl_74_a_replay_of_the_downstream_pins_anew() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b d a*>d=x[] b*>d=x[]", |flow| {
+        policy(flow, "d", "main", crate::record::member::GroupPolicy::AnyOf, crate::record::member::Then::LetRun);
+    });
+    complete_with(&mut world, flow, "a", Some("a".into()));
+    let first = world.claim_member(flow, "d");
+    assert_eq!((first.inputs.len(), first.inputs_missing.len()), (1, 1));
+    complete_with(&mut world, flow, "b", Some("b".into()));
+    world.run(calls::fail(first.id, fence(&first))).unwrap();
+    world.run(Command::Replay(calls::replay(first.id))).unwrap();
+    let again = world.claim_member(flow, "d");
+    let texts: Vec<&str> = again.inputs.iter().map(|input| text(&input.value)).collect();
+    assert_eq!((texts, again.inputs_missing.len()), (vec!["a", "b"], 0));
+}
+
+#[test]
+fn fl_75_what_does_not_fit_is_left_to_be_read_and_nothing_is_cut() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d a>d=a b>d=b c>d=c", |_| {});
+    let half = Bytes::from(vec![b'x'; INPUTS_INLINE_MAX / 2 + 1]);
+    for key in ["a", "b"] {
+        complete_with(&mut world, flow, key, Some(half.clone()));
+    }
+    complete_with(&mut world, flow, "c", Some("small".into()));
+    let claimed = world.claim_member(flow, "d");
+    let kinds: Vec<&str> = claimed
+        .inputs
+        .iter()
+        .map(|input| match &input.value {
+            InputValue::Inline(payload) if payload.bytes == half => "whole",
+            InputValue::Handle { .. } => "handle",
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(kinds, ["whole", "handle", "handle"], "in the order of the edges after the limit");
+}
+
+#[test]
+fn fl_77_whoever_claims_a_member_gets_what_made_it_ready() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b d a>d=a b>d=b", |_| {});
+    let id: ExecutionId = member_id(flow, "d");
+    for key in ["a", "b"] {
+        assert_eq!(world.try_claim(id, |_| {}).unwrap_err().code(), "not_claimable");
+        complete_with(&mut world, flow, key, Some(Bytes::copy_from_slice(key.as_bytes())));
+    }
+    let claimed: Claimed = world.claim(id);
+    assert_eq!(claimed.inputs.iter().map(|input| text(&input.value)).collect::<Vec<_>>(), ["a", "b"]);
+}

@@ -1,0 +1,190 @@
+//! Replays of members: what they open again, and what they leave alone.
+
+use crate::command::*;
+use crate::error::Rejection;
+use crate::flow::member_id;
+use crate::kit::World;
+use crate::kit::calls::{self, fence};
+use crate::kit::flows::*;
+use crate::record::flow::{Mode, Remaining};
+use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
+use crate::reply::InputValue;
+use crate::{ExecutionId, FlowId};
+
+fn replay(world: &mut World, flow: FlowId, key: &str) {
+    world.run(Command::Replay(calls::replay(member_id(flow, key)))).unwrap();
+}
+
+fn keep(world: &mut World, flow: FlowId, key: &str) {
+    let replay = Replay { downstream: Downstream::Keep, ..calls::replay(member_id(flow, key)) };
+    world.run(Command::Replay(replay)).unwrap();
+}
+
+#[test]
+fn fl_160_a_replay_opens_a_finished_flow_and_decides_nothing_itself() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    world.fail_member(flow, "a");
+    world.complete_member(flow, "b");
+    assert!(world.flow(flow).hot.purge_at.is_some(), "FL-200");
+    replay(&mut world, flow, "a");
+    let open = world.flow(flow);
+    assert_eq!((open.public_state().name(), open.hot.reopens, open.hot.purge_at), ("open", 1, None));
+    assert_eq!(open.summary.failures, 0, "FL-169");
+    world.at(200_000_000).scan();
+    assert_eq!(world.flow_state(flow), "open", "it is not purged");
+    world.complete_member(flow, "a");
+    assert_eq!(world.flow_state(flow), "completed");
+}
+
+#[test]
+fn fl_161_no_replay_escapes_a_cancel() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    world.fail_member(flow, "a");
+    let held = world.claim_member(flow, "b");
+    let cancel = CancelFlow { flow, remaining: Remaining::FinishActive, reason: "enough".into() };
+    world.run(Command::CancelFlow(cancel)).unwrap();
+    let again = Command::Replay(calls::replay(member_id(flow, "a")));
+    assert_eq!(world.run(again.clone()), Err(Rejection::FlowClosed { why: "ending" }));
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    assert_eq!(world.run(again), Err(Rejection::FlowClosed { why: "cancelled" }));
+}
+
+#[test]
+fn fl_162_edges_go_back_where_the_downstream_has_not_begun() {
+    let mut world = World::new();
+    let flow = world.flow_of("u v ready delayed blocked begun u>ready u>delayed u>blocked v>blocked u>begun", |flow| {
+        flow.members[3].submit.start = Some(When::InMs(60_000));
+    });
+    world.complete_member(flow, "u");
+    assert_eq!(world.states(flow, "ready delayed blocked"), ["waiting", "delayed", "waiting_children"]);
+    let held = world.claim_member(flow, "begun");
+    replay(&mut world, flow, "u");
+    assert_eq!(
+        world.states(flow, "ready delayed blocked begun"),
+        ["waiting_children", "waiting_children", "waiting_children", "active"]
+    );
+    assert_eq!(world.member(flow, "ready").member().unwrap().groups[0].opening, 1);
+    assert_eq!(world.flow(flow).summary.edges_pending, 4, "FL-165 that of the one that runs is not among them");
+    world.complete_member(flow, "u");
+    assert_eq!(world.states(flow, "ready delayed"), ["waiting", "delayed"], "FL-80 a start time keeps its effect");
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+}
+
+#[test]
+fn fl_164_a_second_failure_keeps_an_all_of_impossible() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b j a>j b>j", |_| {});
+    world.fail_member(flow, "a");
+    world.fail_member(flow, "b");
+    replay(&mut world, flow, "a");
+    assert_eq!(world.state(flow, "j"), "skipped");
+    world.complete_member(flow, "a");
+    assert_eq!(world.state(flow, "j"), "skipped");
+    replay(&mut world, flow, "b");
+    assert_eq!(world.state(flow, "j"), "waiting_children");
+    world.complete_member(flow, "b");
+    assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+#[test]
+fn fl_166_siblings_that_were_cancelled_stay_so() {
+    let mut world = World::new();
+    let then = Then::CancelRemaining(Mode::Immediate);
+    let flow = world.flow_of("a b j a>j b>j", |flow| policy(flow, "j", MAIN, GroupPolicy::AnyOf, then));
+    world.complete_member(flow, "a");
+    replay(&mut world, flow, "a");
+    assert_eq!(world.states(flow, "a b j"), ["waiting", "cancelled", "waiting_children"]);
+    world.complete_member(flow, "a");
+    assert_eq!(world.states(flow, "b j"), ["cancelled", "waiting"]);
+}
+
+#[test]
+fn fl_167_a_skipped_member_is_judged_by_its_upstreams_as_they_are_now() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d=x", |_| {});
+    world.fail_member(flow, "u");
+    keep(&mut world, flow, "u");
+    assert_eq!(world.state(flow, "d"), "skipped", "kept");
+    world.complete_member(flow, "u");
+    assert_eq!((world.state(flow, "d"), world.flow_state(flow)), ("skipped", "completed"));
+    replay(&mut world, flow, "d");
+    assert_eq!(world.state(flow, "d"), "waiting", "its upstream has succeeded meanwhile");
+    let claimed = world.claim_member(flow, "d");
+    assert!(matches!(claimed.inputs[0].value, InputValue::Inline(_)), "{:?}", claimed.inputs);
+    world.run(calls::complete(claimed.id, fence(&claimed), None)).unwrap();
+    assert_eq!(world.flow_state(flow), "completed");
+}
+
+#[test]
+fn fl_167_a_group_whose_upstream_lives_again_is_waited_for() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b d a>d@one b>d@two", |_| {});
+    world.complete_member(flow, "a");
+    world.fail_member(flow, "b");
+    for key in ["a", "b"] {
+        keep(&mut world, flow, key);
+    }
+    replay(&mut world, flow, "d");
+    let states: Vec<GroupState> = world.member(flow, "d").member().unwrap().groups.iter().map(|it| it.state).collect();
+    assert_eq!((world.state(flow, "d"), states), ("waiting_children", vec![GroupState::Pending; 2]));
+    world.complete_member(flow, "b");
+    assert_eq!(world.state(flow, "d"), "waiting_children");
+    world.complete_member(flow, "a");
+    assert_eq!(world.state(flow, "d"), "waiting");
+}
+
+#[test]
+fn fl_168_a_replay_of_one_that_ran_waits_for_nobody() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d", |_| {});
+    world.complete_member(flow, "u");
+    world.fail_member(flow, "d");
+    replay(&mut world, flow, "u");
+    replay(&mut world, flow, "d");
+    assert_eq!(world.states(flow, "u d"), ["waiting", "waiting"]);
+}
+
+#[test]
+fn fl_169_after_a_second_end_the_totals_are_those_of_that_end_alone() {
+    let line = "u a b c u>a u!>b a>c b>c";
+    let any = |flow: &mut NewFlow| policy(flow, "c", MAIN, GroupPolicy::AnyOf, Then::LetRun);
+    let (mut once, mut twice) = (World::new(), World::new());
+    let (one, two) = (once.flow_of(line, any), twice.flow_of(line, any));
+    once.complete_member(one, "u");
+    twice.fail_member(two, "u");
+    assert_eq!(twice.states(two, "a b"), ["skipped", "waiting"]);
+    replay(&mut twice, two, "u");
+    twice.complete_member(two, "u");
+    let plain = |world: &World, flow| {
+        let summary = world.flow(flow).summary;
+        let groups = ["a", "b", "c"].map(|key| {
+            let group = world.member(flow, key).member().unwrap().groups[0].clone();
+            (group.n, group.met, group.unmet, group.state)
+        });
+        (summary.by_state, summary.failures, summary.edges_pending, groups)
+    };
+    assert_eq!(plain(&twice, two), plain(&once, one));
+}
+
+#[test]
+fn fl_90_a_skip_names_its_group_and_the_first_unmet_edges() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d e f g j a>j b>j c>j d>j e>j f>j g>j", |flow| {
+        policy(flow, "j", MAIN, GroupPolicy::Quorum(2), Then::LetRun);
+    });
+    for key in ["g", "f", "e", "d", "c", "b"] {
+        world.fail_member(flow, key);
+    }
+    let ids = |keys: &[&str]| keys.iter().map(|key| member_id(flow, key)).collect::<Vec<ExecutionId>>();
+    let cause = world.member(flow, "j").member().unwrap().cause.clone();
+    let unmet = ids(&["b", "c", "d", "e", "f"]);
+    assert_eq!(cause, Some(EndedBy::Dependency { group: MAIN.into(), unmet }), "in the order of the edges");
+    let late = world.flow_of("u v", |_| {});
+    world.fail_member(late, "u");
+    world.grow(late, "j u>j v>j").unwrap();
+    let cause = world.member(late, "j").member().unwrap().cause.clone();
+    let unmet = vec![member_id(late, "u")];
+    assert_eq!(cause, Some(EndedBy::Dependency { group: MAIN.into(), unmet }), "one that was skipped at its birth too");
+}
