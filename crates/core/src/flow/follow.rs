@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 /// The room that is left in the commit, and what was found on the way.
 pub(crate) struct Follow {
+    /// The engine gives the command a batch to itself.
+    bulky: bool,
     edges: usize,
     records: usize,
     pub siblings: usize,
@@ -31,19 +33,23 @@ pub(crate) struct Follow {
 /// a row of commands with a thousand edges each must not keep others waiting.
 const RECORDS: usize = 1_500;
 /// The same for a command that the engine gives a batch to itself.
-const RECORDS_BULKY: usize = 2_800;
+const RECORDS_BULKY: usize = 2_000;
 /// Records that an edge or a sibling takes, with what it changes at the other end.
 const RECORDS_EACH: usize = 3;
 /// Edges and siblings that a command deals with however full the commit is.
-const FEW: usize = 16;
+const FEW: usize = 4;
+/// Edges of one upstream that an ordinary command loads; a continuation loads more.
+const WIDE: usize = 64;
 /// How often a command may run again for records that only a cascade needs.
 const ROUNDS_MAX: u32 = 12;
 
 impl Follow {
     pub fn new(command: &Command) -> Self {
+        let bulky = command.is_bulky();
         Self {
+            bulky,
             edges: FANOUT_PER_COMMIT,
-            records: if command.is_bulky() { RECORDS_BULKY } else { RECORDS },
+            records: if bulky { RECORDS_BULKY } else { RECORDS },
             siblings: SIBLINGS_PER_COMMIT,
             decided: VecDeque::new(),
             reopened: VecDeque::new(),
@@ -54,10 +60,11 @@ impl Follow {
         }
     }
 
-    /// Whether work that needs more records is to wait for them. A cascade through records that are not in memory would
-    /// otherwise run again and again from its start.
-    pub fn is_patient(&self, tx: &Tx<'_>) -> bool {
-        self.depth == 0 || tx.rounds() < ROUNDS_MAX
+    /// Whether so many edges are to wait for records that are not in memory. A cascade would run again and again from its
+    /// start, and a command that many calls share a batch with would make them wait for all that it loads.
+    pub fn is_patient(&self, tx: &Tx<'_>, edges: usize) -> bool {
+        let at_ease = self.bulky || edges <= WIDE;
+        if self.depth == 0 { at_ease } else { at_ease && tx.rounds() < ROUNDS_MAX }
     }
 
     /// Edges that the command may still resolve in this commit.

@@ -47,9 +47,8 @@ fn outs_from(tx: &mut Tx<'_>, upstream: &Execution, from: u32, follow: &mut Foll
     let State::Done { outcome, reason, attempt, ref by, .. } = upstream.hot.state else { return Ok(None) };
     let outs = upstream.member().map_or(0, |member| member.outs);
     let until = outs.min(from.saturating_add(follow.room(tx) as u32));
-    let keys = (from..until).map(|number| Key::Edge(upstream.id, number));
-    let patient = follow.is_patient(tx);
-    if tx.prefetch_all(keys) && patient {
+    let patient = follow.is_patient(tx, (until - from) as usize);
+    if patient && tx.prefetch_all((from..until).map(|number| Key::Edge(upstream.id, number))) {
         return Err(Stop::Miss);
     }
     let mut missing = false;

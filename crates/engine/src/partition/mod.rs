@@ -397,9 +397,11 @@ impl Partition {
         self.left.push_back(Item { job, at: 0, call, turn, reloaded: false, rounds: 0, left_over: true });
     }
 
-    /// Whether there is left-over work and the batch has room for a piece of it.
+    /// Whether there is left-over work and the batch has room for a piece of it. While one waits for its thousands of
+    /// records no other asks for as many.
     fn can_go_on(&self) -> bool {
-        !self.left.is_empty() && !self.open.closed && self.open.overlay.records() <= BULKY_ROOM
+        let has_room = !self.open.closed && self.open.overlay.records() <= BULKY_ROOM;
+        has_room && !self.left.is_empty() && !self.stalled.iter().any(|item| item.left_over)
     }
 
     /// Does a piece of the work that commits left.
