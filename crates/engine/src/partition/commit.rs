@@ -393,6 +393,7 @@ impl Partition {
             served.refuse(refusal.clone());
         }
         self.take_back(Vec::new(), Vec::new());
+        self.put_off_left(&refusal);
         self.reset_after_failure();
     }
 

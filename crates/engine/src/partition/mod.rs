@@ -130,6 +130,16 @@ struct Item {
     left_over: bool,
 }
 
+impl Item {
+    /// The left-over work that it goes on with.
+    fn work(&self) -> Option<(Key, Timer)> {
+        match &self.call.command {
+            Command::Expire(Expire { key: Some(key), timer, .. }) if self.left_over => Some((*key, *timer)),
+            _ => None,
+        }
+    }
+}
+
 struct Waiting {
     answers: Vec<Option<Answer>>,
     left: usize,
@@ -167,6 +177,8 @@ pub struct Partition {
     queue: VecDeque<Item>,
     /// Work that commits left. It has a queue of its own, or calls would wait behind all of it.
     left: VecDeque<Item>,
+    /// What is in it: a piece of work is there once.
+    left_works: BTreeSet<(Key, Timer)>,
     /// The last batch had no room for any of it: it comes first in this one.
     left_waited: bool,
     jobs: BTreeMap<u64, Waiting>,
@@ -216,6 +228,7 @@ impl Partition {
             lists: BTreeMap::new(),
             queue: VecDeque::new(),
             left: VecDeque::new(),
+            left_works: BTreeSet::new(),
             left_waited: false,
             jobs: BTreeMap::new(),
             next_job: 0,
@@ -393,8 +406,12 @@ impl Partition {
         let entropy = self.node.runtime.random();
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
         let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
-        let turn = self.turn;
-        self.left.push_back(Item { job, at: 0, call, turn, reloaded: false, rounds: 0, left_over: true });
+        let item = Item { job, at: 0, call, turn: self.turn, reloaded: false, rounds: 0, left_over: true };
+        if self.left_works.insert((key, timer)) {
+            self.left.push_back(item);
+        } else if let Some(known) = self.left.iter_mut().find(|known| known.work() == Some((key, timer))) {
+            *known = item;
+        }
     }
 
     /// Whether there is left-over work and the batch has room for a piece of it. While one waits for its thousands of
@@ -409,6 +426,9 @@ impl Partition {
         if self.can_go_on()
             && let Some(item) = self.left.pop_front()
         {
+            if let Some(work) = item.work() {
+                self.left_works.remove(&work);
+            }
             self.open.went_on = true;
             self.run_item(item);
         }
@@ -416,10 +436,19 @@ impl Partition {
 
     /// Puts an item back to where it came from, in front.
     fn put_back(&mut self, item: Item) {
-        if item.left_over {
-            self.left.push_front(item);
-        } else {
-            self.queue.push_front(item);
+        match item.work() {
+            None => self.queue.push_front(item),
+            Some(work) if self.left_works.insert(work) => self.left.push_front(item),
+            // What came after it says the same.
+            Some(_) => {}
+        }
+    }
+
+    /// Leaves it to the scanners: the store takes no commits now, and trying again at once would never end.
+    fn put_off_left(&mut self, refusal: &Rejection) {
+        self.left_works.clear();
+        for item in std::mem::take(&mut self.left) {
+            self.answer(&item, Err(refusal.clone()));
         }
     }
 

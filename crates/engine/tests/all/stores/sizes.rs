@@ -175,14 +175,27 @@ pub async fn fl_262_growing_races_with_the_last_completion(kind: impl Kind) {
         let a = node.claim(flow, "a").await;
         let grow = node.client.grow_flow(Growing::new(flow).member("b", work()));
         let complete = node.client.complete(Completion::of(&a));
-        // A completion goes before what else waits, so it is the one that comes a little later, or not at all.
-        let later = async {
-            for _ in 0..round % 8 * 2 {
-                tokio::task::yield_now().await;
+        let (grown, completed) = match round {
+            // Each order once for sure, so that both answers are seen.
+            0 => {
+                let grown = grow.await;
+                (grown, complete.await)
             }
-            complete.await
+            1 => {
+                let completed = complete.await;
+                (grow.await, completed)
+            }
+            // A completion goes before what else waits, so it is the one that comes a little later, or not at all.
+            _ => {
+                let later = async {
+                    for _ in 0..round % 8 * 2 {
+                        tokio::task::yield_now().await;
+                    }
+                    complete.await
+                };
+                tokio::join!(grow, later)
+            }
         };
-        let (grown, completed) = tokio::join!(grow, later);
         completed.unwrap();
         let ended = node.state(flow).await;
         match grown {
