@@ -68,7 +68,12 @@ impl Client {
         let Admitted::Yes { session, stirred, offer } = admitted else { return Ok(draining()) };
         let spec = Arc::new(self.claim_spec(&claim, session, offer)?);
         let stirred = worker::claimed(&self.shared, &spec).unwrap_or(stirred);
-        let mut reply = self.claim_as(&claim, &spec, &mut Leave { left, stirred, mailbox }).await?;
+        let mut leave = Leave { left, stirred, mailbox };
+        let mut reply = self.claim_as(&claim, &spec, &mut leave).await?;
+        if reply.executions.is_empty() && waits && spec.claim_ref.is_some() && mailbox.has_news() {
+            // A notice may have ended the wait before what the first call took was found.
+            reply = self.claim_again(&claim, &spec, &mut leave).await?;
+        }
         if reply.executions.is_empty() && waits {
             // The wait may have ended because its process, or this node, is to take no more work.
             let (roster, now) = (&self.shared.roster, self.shared.now());
@@ -87,11 +92,11 @@ impl Client {
         if let Some(id) = claim.execution {
             return self.claim_one(id, spec).await;
         }
-        // A repeat gets what the first call took, wherever that is, and nothing else.
-        let mut again = ClaimReply::default();
-        for partition in self.partitions_of_claim(spec).await? {
-            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, leave).await?);
-        }
+        // A repeat gets what the first call took, wherever that is, and nothing else. A single partition looks by itself.
+        let again = match self.shared.partitions.len() {
+            1 => ClaimReply::default(),
+            _ => self.claim_again(claim, spec, leave).await?,
+        };
         if !again.executions.is_empty() {
             return Ok(again);
         }
@@ -106,6 +111,20 @@ impl Client {
             0 => self.claim_found(spec, claim.max, leave).await,
             wait_ms => self.claim_waiting(spec, claim.max, wait_ms, leave).await,
         }
+    }
+
+    /// What an earlier call with the same request id took and still holds.
+    async fn claim_again(
+        &self,
+        claim: &Claim,
+        spec: &Arc<ClaimSpec>,
+        leave: &mut Leave<'_>,
+    ) -> Result<ClaimReply, Rejection> {
+        let mut again = ClaimReply::default();
+        for partition in self.partitions_of_claim(spec).await? {
+            again.absorb(self.claim_at(partition, spec, claim.max, Wish::Again, leave).await?);
+        }
+        Ok(again)
     }
 
     /// Leases this one execution, or says why not.
@@ -248,10 +267,10 @@ impl Client {
         await_claim(&self.shared, seat, answer, wait_ms, leave).await
     }
 
-    /// Where an earlier call with the same request id holds leases. A single partition looks them up by itself.
+    /// Where an earlier call with the same request id holds leases.
     async fn partitions_of_claim(&self, spec: &ClaimSpec) -> Result<BTreeSet<PartitionId>, Rejection> {
         let mut held = BTreeSet::new();
-        let Some(reference) = spec.claim_ref.filter(|_| self.shared.partitions.len() > 1) else { return Ok(held) };
+        let Some(reference) = spec.claim_ref else { return Ok(held) };
         let mut after = None;
         loop {
             let range = Range { prefix: vec![Value::bytes(&reference)], after, until: None };

@@ -187,8 +187,9 @@ impl Partition {
         });
         self.batch += 1;
         self.effects.push(Effect::Commit(batch));
-        // Behind the commit that left it, like any command: if that does not happen, there is nothing to do.
-        for (key, timer, due) in left {
+        // Behind the commit that left it, like any command: if that does not happen, there is nothing to do. A node that
+        // stops leaves it to the others, or to its next start.
+        for (key, timer, due) in if self.stopping { Vec::new() } else { left } {
             self.go_on(key, timer, due);
         }
         true

@@ -190,7 +190,7 @@ fn refusing(client: &Client, operation: &'static str, problem: Problem, left: Ar
 async fn sdk_33_a_server_that_is_busy_for_each_lease_is_asked_less_and_less_often() {
     const MANY: u32 = 1_000_000;
     for (operation, retry_after, most) in
-        [("renew", None, 12), ("renew", Some(6_000), 4), ("settle", None, 14), ("settle", Some(6_000), 5)]
+        [("renew", None, 12), ("renew", Some(6_000), 4), ("settle", None, 18), ("settle", Some(6_000), 5)]
     {
         let harness = Harness::new().await;
         let left = Arc::new(AtomicU32::new(MANY));
