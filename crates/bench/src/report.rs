@@ -113,12 +113,15 @@ pub struct Fan {
     pub join_ms: f64,
 }
 
-/// What `quorum-cancel` adds: medians by the number of siblings.
+/// What `quorum-cancel` adds: medians by the number of siblings until the last of them is fenced, and how long it took
+/// until a thousand were cancelled on record. The quantiles of the report are those of a thousand until fenced.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Cancels {
     pub ten_p50_ms: f64,
     pub hundred_p50_ms: f64,
     pub thousand_p50_ms: f64,
+    pub written_p50_ms: f64,
+    pub written_p99_ms: f64,
 }
 
 /// What `large-flow` adds. The quantiles of the report are those of the calls about other work.

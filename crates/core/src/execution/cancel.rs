@@ -94,7 +94,7 @@ pub(crate) fn ask_holder(tx: &mut Tx<'_>, by: &Text, mut execution: Execution, r
 /// The holder cancels its own work, or acknowledges a request.
 fn by_holder(tx: &mut Tx<'_>, who: &Principal, cmd: &command::Cancel) -> Result<Reply, Stop> {
     let execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Cancel, tx.now())? {
+    if let Some(reply) = fence::admit(tx, &execution, cmd.fence, Verb::Cancel)? {
         return Ok(reply);
     }
     let own = Cancel {

@@ -27,7 +27,7 @@ pub fn validate(cmd: &Complete, limits: &Limits) -> Result<(), Rejection> {
 /// Ends it as a success. With a cancel requested it still succeeds: the work is done.
 pub fn complete(tx: &mut Tx<'_>, who: &Principal, cmd: &Complete) -> Result<Reply, Stop> {
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Complete, tx.now())? {
+    if let Some(reply) = fence::admit(tx, &execution, cmd.fence, Verb::Complete)? {
         if planted::on(Defect::SecondCompletionChangesResult) {
             overwrite_result(tx, &execution, cmd)?;
         }

@@ -26,7 +26,7 @@ pub fn validate(cmd: &Delay, limits: &Limits, now: Time) -> Result<(), Rejection
 pub fn delay(tx: &mut Tx<'_>, who: &Principal, cmd: &Delay) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Delay, now)? {
+    if let Some(reply) = fence::admit(tx, &execution, cmd.fence, Verb::Delay)? {
         return Ok(reply);
     }
     refuse_if_cancelling(tx, &execution)?;

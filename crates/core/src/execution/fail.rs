@@ -38,7 +38,7 @@ pub fn validate(cmd: &Fail, limits: &Limits) -> Result<(), Rejection> {
 
 pub fn fail(tx: &mut Tx<'_>, who: &Principal, cmd: &Fail) -> Result<Reply, Stop> {
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::Fail, tx.now())? {
+    if let Some(reply) = fence::admit(tx, &execution, cmd.fence, Verb::Fail)? {
         return Ok(reply);
     }
     steps::record(tx, &mut execution, &cmd.steps)?;

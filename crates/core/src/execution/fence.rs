@@ -2,12 +2,14 @@
 
 use crate::command::Fence;
 use crate::error::Rejection;
+use crate::flow::siblings;
 use crate::id::LeaseId;
 use crate::planted::{self, Defect};
 use crate::record::Execution;
 use crate::record::execution::{LastLease, LeaseEnd, Outcome, State};
 use crate::reply::{Cancelled, Children, Reply};
 use crate::time::Time;
+use crate::tx::{Stop, Tx};
 
 /// The fenced verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,21 @@ pub(crate) enum Verb {
     Cancel,
     SetTags,
     Spawn,
+}
+
+/// Whether a verb of a worker may go on, as `pass` says. A member that lost against its siblings is refused even while its
+/// own record does not know it yet.
+pub(crate) fn admit(
+    tx: &mut Tx<'_>,
+    execution: &Execution,
+    fence: Option<Fence>,
+    verb: Verb,
+) -> Result<Option<Reply>, Stop> {
+    let passed = pass(execution, fence, verb, tx.now())?;
+    if passed.is_none() {
+        siblings::refuse_loser(tx, execution)?;
+    }
+    Ok(passed)
 }
 
 /// `None` if the caller holds the lease; the reply of the first call if this one repeats the call that ended it.
@@ -115,7 +132,6 @@ mod tests {
     use crate::kit::World;
     use crate::kit::calls::*;
     use crate::record::execution::EndCause;
-    use crate::tx::Stop;
 
     const VERBS: [Verb; 10] = [
         Verb::Renew,

@@ -36,7 +36,7 @@ pub(super) fn validate_checkpoint(checkpoint: &Option<Payload>, limits: &Limits)
 pub fn progress(tx: &mut Tx<'_>, who: &Principal, cmd: &Progress) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    fence::pass(&execution, cmd.fence, Verb::Progress, now)?;
+    fence::admit(tx, &execution, cmd.fence, Verb::Progress)?;
     tell(&mut execution, cmd.percent, &cmd.message, now);
     save_checkpoint(&mut execution, &cmd.checkpoint, now);
     let expires_at = match cmd.renew_ms {

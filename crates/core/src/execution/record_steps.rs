@@ -19,7 +19,7 @@ pub fn validate(cmd: &RecordSteps, limits: &Limits) -> Result<(), Rejection> {
 /// All of them or none. Repeating it answers what was recorded first and changes nothing.
 pub fn record_steps(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordSteps) -> Result<Reply, Stop> {
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    fence::pass(&execution, cmd.fence, Verb::RecordSteps, tx.now())?;
+    fence::admit(tx, &execution, cmd.fence, Verb::RecordSteps)?;
     let recorded = steps::record(tx, &mut execution, &cmd.steps)?;
     if recorded.iter().any(|step| !step.existed) {
         tx.put_execution(execution);

@@ -28,7 +28,7 @@ pub fn validate(cmd: &Renew, limits: &Limits) -> Result<(), Rejection> {
 pub fn renew(tx: &mut Tx<'_>, who: &Principal, cmd: &Renew) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    fence::pass(&execution, cmd.fence, Verb::Renew, now)?;
+    fence::admit(tx, &execution, cmd.fence, Verb::Renew)?;
     let before = execution.lease().map(|lease| lease.expires_at);
     let steps = steps::record(tx, &mut execution, &cmd.steps)?;
     let tells = cmd.percent.is_some() || cmd.message.is_some() || cmd.checkpoint.is_some();

@@ -44,7 +44,7 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay, follow: &mut Follo
     if execution.hot.replays >= max {
         return Err(Rejection::ReplayLimit { max }.into());
     }
-    let flow = match execution.member().cloned() {
+    let mut flow = match execution.member().cloned() {
         Some(member) => Some(reopen::check(tx, &member)?),
         None if cmd.ignore_dependencies => {
             return Err(Rejection::invalid("ignore_dependencies", "has an effect on members of a flow only").into());
@@ -69,7 +69,7 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay, follow: &mut Follo
     hot.deadline_at = deadline_at;
     hot.priority = cmd.priority.unwrap_or(hot.priority);
     let (replays, of) = (hot.replays, hot.attempts.checked_sub(1));
-    let holds = match &flow {
+    let holds = match &mut flow {
         Some(flow) => reopen::holds(tx, who, cmd, &mut execution, flow)?,
         None => Holds::default(),
     };

@@ -26,7 +26,7 @@ pub fn set_tags(tx: &mut Tx<'_>, who: &Principal, cmd: &SetTags) -> Result<Reply
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, WITH_ACTIONS)?;
     if cmd.fence.is_some() {
-        fence::pass(&execution, cmd.fence, Verb::SetTags, now)?;
+        fence::admit(tx, &execution, cmd.fence, Verb::SetTags)?;
     }
     let mut tags = (**execution.tags()).clone();
     for key in &cmd.remove {

@@ -341,7 +341,7 @@ type Inherited = (Option<Text>, Option<Flow>);
 fn spawn(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit, id: ExecutionId) -> Result<Inherited, Stop> {
     let Some((parent_id, fence)) = cmd.parent else { return Ok((None, None)) };
     let parent = visible(tx, who, parent_id, PartMask::NONE)?;
-    fence::pass(&parent, Some(fence), Verb::Spawn, tx.now())?;
+    fence::admit(tx, &parent, Some(fence), Verb::Spawn)?;
     if parent_id.partition() != id.partition() {
         return Err(Rejection::internal("EX-27 a child is placed in its parent's partition").into());
     }

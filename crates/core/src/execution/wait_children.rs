@@ -38,7 +38,7 @@ pub fn validate(cmd: &WaitChildren, limits: &Limits) -> Result<(), Rejection> {
 pub fn wait_children(tx: &mut Tx<'_>, who: &Principal, cmd: &WaitChildren) -> Result<Reply, Stop> {
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, PartMask::NONE)?;
-    if let Some(reply) = fence::pass(&execution, cmd.fence, Verb::WaitChildren, now)? {
+    if let Some(reply) = fence::admit(tx, &execution, cmd.fence, Verb::WaitChildren)? {
         return Ok(reply);
     }
     refuse_if_cancelling(tx, &execution)?;

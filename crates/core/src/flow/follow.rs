@@ -4,7 +4,7 @@
 use super::{decide, reopen, resolve, siblings, summary};
 use crate::command::Command;
 use crate::id::ExecutionId;
-use crate::limits::{FANOUT_PER_COMMIT, SIBLINGS_PER_COMMIT};
+use crate::limits::{FANOUT_PER_COMMIT, SIBLINGS_AT_ONCE, SIBLINGS_PER_COMMIT};
 use crate::tx::{Stop, Tx};
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ impl Follow {
             bulky,
             edges: FANOUT_PER_COMMIT,
             records: if bulky { RECORDS_BULKY } else { RECORDS },
-            siblings: SIBLINGS_PER_COMMIT,
+            siblings: if bulky { SIBLINGS_PER_COMMIT } else { SIBLINGS_AT_ONCE },
             decided: VecDeque::new(),
             reopened: VecDeque::new(),
             decides: !matches!(command, Command::VerifyFlow(_)),

@@ -55,7 +55,7 @@ pub(crate) fn callers(tx: &mut Tx<'_>, who: &Principal, id: FlowId, within: &Wit
     let Some((member, held)) = within else { return visible(tx, who, id) };
     tx.prefetch(crate::record::Key::Flow(id), PartMask::NONE);
     let execution = crate::execution::visible(tx, who, *member, PartMask::NONE)?;
-    fence::pass(&execution, Some(*held), Verb::Spawn, tx.now())?;
+    fence::admit(tx, &execution, Some(*held), Verb::Spawn)?;
     if execution.member().is_none_or(|member| member.flow != id) {
         return Err(Rejection::FlowNotFound.into());
     }
@@ -97,5 +97,7 @@ mod repair_tests;
 mod replay_tests;
 #[cfg(test)]
 mod resolve_tests;
+#[cfg(test)]
+mod sibling_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use super::follow::Follow;
 use super::resolve::{self, drop_work, put_work};
-use super::{emit, group};
+use super::{emit, group, siblings};
 use crate::command::{Downstream, Principal, Replay};
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -39,7 +39,7 @@ pub(crate) fn holds(
     who: &Principal,
     cmd: &Replay,
     execution: &mut Execution,
-    flow: &Flow,
+    flow: &mut Flow,
 ) -> Result<Holds, Stop> {
     let had_begun = execution.has_begun();
     let epoch = execution.hot.epoch;
@@ -58,6 +58,7 @@ pub(crate) fn holds(
     if !impossible.is_empty() {
         return Err(still_impossible(tx, execution, &edges, &impossible)?.into());
     }
+    flow.hot.works = flow.hot.works.saturating_sub(siblings::forgive(execution.member_mut()));
     for group in &waived {
         group::tell_waived(tx, execution, &who.name, group);
     }
@@ -348,6 +349,12 @@ fn settle_again(tx: &mut Tx<'_>, mut downstream: Execution, was_done: bool, foll
                 settle::place(&mut downstream, hold, now);
             }
         }
+    }
+    let forgiven = siblings::forgive(downstream.member_mut());
+    if forgiven > 0 {
+        let mut flow = tx.flow_of(downstream.member_mut().flow)?;
+        flow.hot.works = flow.hot.works.saturating_sub(forgiven);
+        tx.put_flow(flow);
     }
     tx.put_execution(downstream);
     Ok(())

@@ -7,6 +7,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, call, fence};
 use crate::kit::flows::*;
+use crate::limits::SIBLINGS_AT_ONCE;
 use crate::record::continuation::Work;
 use crate::record::execution::PublicState;
 use crate::record::member::{GroupPolicy, MAIN, Mode, Then};
@@ -66,7 +67,11 @@ fn plant(world: &mut World, record: Record) {
 #[test]
 fn sc_38_what_is_owed_is_written_in_the_deciding_commit_and_goes_with_the_last_sibling() {
     let (mut world, flow, join) = owing(600);
-    assert_eq!(owed(&world, join), Some(256), "FL-115 so many were looked at, the winner among them");
+    assert_eq!(
+        owed(&world, join),
+        Some(SIBLINGS_AT_ONCE as u32),
+        "FL-115 so many were looked at, the winner among them"
+    );
     let key = Key::Execution(join);
     let entry = world.due.iter().find(|entry| entry.timer() == Some(Timer::GroupCancel)).cloned();
     assert_eq!(
@@ -90,7 +95,7 @@ fn sc_50_a_group_with_siblings_that_live_is_left_alone_to_the_byte() {
 #[test]
 fn sc_49_a_group_whose_siblings_have_all_ended_is_cleared_with_its_entry() {
     let (mut world, flow, join) = owing(300);
-    for at in 256..300 {
+    for at in SIBLINGS_AT_ONCE..300 {
         let id = member_id(flow, &format!("s{at}"));
         if !world.execution(id).is_done() {
             world.run(Command::Cancel(calls::cancel(id))).unwrap();
@@ -154,7 +159,7 @@ fn sc_48_an_entry_of_nobody_or_of_a_group_that_owes_nothing_is_removed_alone() {
 #[test]
 fn sc_47_a_group_larger_than_a_page_gets_one_decision_in_one_commit() {
     let (mut world, flow, join) = owing(1_300);
-    for at in 256..1_300 {
+    for at in SIBLINGS_AT_ONCE..1_300 {
         world.run(Command::Cancel(calls::cancel(member_id(flow, &format!("s{at}"))))).unwrap();
     }
     let commits = world.commits;

@@ -9,6 +9,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
+use crate::limits::SIBLINGS_AT_ONCE;
 use crate::record::continuation::{Body, Rest};
 use crate::record::execution::{Outcome, PublicState, State};
 use crate::record::flow::{Mode, Remaining};
@@ -325,9 +326,12 @@ fn sc_125_siblings_are_cancelled_in_the_deciding_commit_and_the_rest_is_indexed(
             assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), 0, "nothing before the decision");
             world.complete_member(flow, &format!("s{at}"));
         }
-        assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), 256 - winners);
+        assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), SIBLINGS_AT_ONCE as u32 - winners);
         let group = world.member(flow, "j").member().unwrap().groups[0].clone();
-        assert_eq!((group.state, group.owed.map(|owed| owed.cursor)), (GroupState::Satisfied, Some(256)));
+        assert_eq!(
+            (group.state, group.owed.map(|owed| owed.cursor)),
+            (GroupState::Satisfied, Some(SIBLINGS_AT_ONCE as u32))
+        );
         assert_eq!(world.due.iter().filter(|entry| entry.timer() == Some(Timer::GroupCancel)).count(), 1);
         world.scan();
         assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), 400 - winners);

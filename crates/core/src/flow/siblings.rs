@@ -11,14 +11,17 @@ use crate::execution::trouble;
 use crate::id::{ExecutionId, FlowId};
 use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_PER_COMMIT};
 use crate::record::execution::{Cancel, Hold, HoldKey, Reason, State};
-use crate::record::member::{EndedBy, GroupState, Inlet, Mode, Owed, SiblingResult, Then};
+use crate::record::member::{EndedBy, Group, GroupState, Inlet, Member, Mode, Owed, SiblingResult, Then};
 use crate::record::{Execution, Key, Record};
 use crate::reply::{Expired, Reconciled, Reply};
 use crate::schema::{Due, PartMask, Timer, execution as schema};
 use crate::text::Text;
+use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
 const WITH_INLETS: PartMask = PartMask::of(schema::INLETS);
+/// Who cancels siblings.
+const ENGINE: &str = "engine";
 /// Siblings that the reconciler has loaded at a time.
 const RECONCILE_PAGE: usize = 1_000;
 
@@ -49,6 +52,63 @@ fn owe(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, cursor: u32) -> Resu
     Ok(())
 }
 
+/// Refuses a member to which a decided group still owes its cancel. From the deciding commit on it changes nothing any
+/// more, however many are cancelled before its own record says so. One that is asked to stop first may still end itself.
+pub(crate) fn refuse_loser(tx: &mut Tx<'_>, execution: &Execution) -> Result<(), Stop> {
+    let Some(member) = execution.member() else { return Ok(()) };
+    if member.outs == 0 || member.outs > NEED_LOOKS_MAX {
+        return Ok(());
+    }
+    match tx.flow_of(member.flow) {
+        Ok(flow) if flow.hot.works > 0 => {}
+        Err(Stop::Miss) => return Err(Stop::Miss),
+        // The usual case: nothing of the flow is left to do. One that cannot be read fences nobody.
+        Ok(_) | Err(Stop::Rejected(_)) => return Ok(()),
+    }
+    match owed_to(tx, execution, member.outs)? {
+        Some((since, reason)) if !is_needed(tx, execution)? => {
+            Err(Rejection::Cancelled { at: since, reason, by: ENGINE.into() }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Since when a group owes this member its cancel at once, and why. Those before the group's cursor are none of its
+/// business any more.
+fn owed_to(tx: &mut Tx<'_>, execution: &Execution, outs: u32) -> Result<Option<(Time, Text)>, Stop> {
+    if tx.prefetch_all((0..outs).map(|number| Key::Edge(execution.id, number))) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    for number in 0..outs {
+        let Ok(Some(Record::Edge(edge))) = tx.get(Key::Edge(execution.id, number), PartMask::NONE) else { continue };
+        if edge.body.resolved.is_some() {
+            continue;
+        }
+        let downstream = match tx.find_execution(edge.body.downstream, WITH_INLETS) {
+            Ok(Some(downstream)) => downstream,
+            Ok(None) | Err(Stop::Rejected(_)) => continue,
+            Err(Stop::Miss) => {
+                missing = true;
+                continue;
+            }
+        };
+        let Some(member) = downstream.member() else { continue };
+        let Some(group) = member.groups.get(usize::from(edge.body.group)) else { continue };
+        let (Some(owed), Then::CancelRemaining(Mode::Immediate)) = (group.owed, group.then) else { continue };
+        let is_here = |inlet: &Inlet| inlet.upstream == execution.id.uuid() && inlet.number == number;
+        if downstream.inlets().iter().skip(owed.cursor as usize).any(is_here) {
+            return Ok(Some((owed.since, reason(&member.key, group))));
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(None) }
+}
+
+/// What those are told whom a decided group cancels.
+fn reason(member: &str, group: &Group) -> Text {
+    format!("the group `{}` of `{member}` is {}", group.name, group.state.name()).into()
+}
+
 /// What the group that cancels tells those it cancels.
 struct Order {
     flow: FlowId,
@@ -76,7 +136,7 @@ fn walk(
         group: decided.name.clone(),
         verdict: decided.state,
         mode,
-        reason: format!("the group `{}` of `{}` is {}", decided.name, member.key, decided.state.name()).into(),
+        reason: reason(&member.key, decided),
     };
     let inlets = downstream.inlets().clone();
     let of_group = |(_, inlet): &(usize, &Inlet)| inlet.group == group;
@@ -126,7 +186,7 @@ fn one(tx: &mut Tx<'_>, id: ExecutionId, order: &Order) -> Result<(), Stop> {
     sibling.member_mut().cause =
         Some(EndedBy::Sibling { downstream: order.downstream, group: order.group.clone(), verdict });
     let now = tx.now();
-    let by: Text = "engine".into();
+    let by: Text = ENGINE.into();
     let kill_at = match order.mode {
         Mode::Graceful { grace_ms } => Some(now + grace_ms),
         Mode::Immediate => None,
@@ -216,6 +276,12 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Re
             Ok(Expired::Fired)
         }
     }
+}
+
+/// Groups that wait again owe nothing: whom they have not cancelled they need. Says how many owed.
+pub(crate) fn forgive(member: &mut Member) -> u32 {
+    let waiting = member.groups.iter_mut().filter(|group| group.state == GroupState::Pending);
+    waiting.map(|group| u32::from(group.owed.take().is_some())).sum()
 }
 
 /// The group owes nothing any more.
