@@ -18,6 +18,11 @@ pub struct Mail {
     pub normal: mpsc::Receiver<Input>,
 }
 
+/// Callers up to which the loop looks for the answer of a commit instead of sleeping.
+const FEW: usize = 4;
+/// How long it looks: longer than a commit on a fast disk, and nothing beside one on a slow one.
+const LOOK_US: u64 = 400;
+
 /// What woke the driver.
 enum Woken {
     Input(Option<Input>),
@@ -35,7 +40,10 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             Some(arrival) => Woken::Arrival(arrival),
             None => {
                 pulse.waits();
-                let woken = next(&shared, &partition, &mut mail, &mut calls, open).await;
+                let woken = match look(&shared, &partition, &mut mail, &mut calls, open).await {
+                    Some(woken) => woken,
+                    None => next(&shared, &partition, &mut mail, &mut calls, open).await,
+                };
                 pulse.works(shared.runtime.clock());
                 woken
             }
@@ -70,6 +78,48 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             }
         }
     }
+}
+
+/// Looks for what comes next without going to sleep, as long as one quick commit takes, if few wait for one that is on its
+/// way: to be woken takes a good part of that time. Between two looks other tasks have their turn.
+async fn look(
+    shared: &Shared,
+    partition: &Partition,
+    mail: &mut Mail,
+    calls: &mut FuturesUnordered<BoxFuture<Arrival>>,
+    open: bool,
+) -> Option<Woken> {
+    let runtime = &shared.runtime;
+    if !runtime.looks() || partition.awaited_by().is_none_or(|callers| callers == 0 || callers > FEW) {
+        return None;
+    }
+    let until = runtime.clock_us() + LOOK_US;
+    while runtime.clock_us() < until {
+        if let Some(arrival) = at_once(calls) {
+            return Some(Woken::Arrival(arrival));
+        }
+        if open
+            && partition.has_room()
+            && let Ok(input) = mail.urgent.try_recv().or_else(|_| mail.normal.try_recv())
+        {
+            return Some(Woken::Input(Some(input)));
+        }
+        turn().await;
+    }
+    None
+}
+
+/// Lets other tasks run.
+async fn turn() {
+    let mut had = false;
+    future::poll_fn(|cx| {
+        if std::mem::replace(&mut had, true) {
+            return std::task::Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        std::task::Poll::Pending
+    })
+    .await;
 }
 
 /// An answer of the store that is there already.

@@ -201,7 +201,7 @@ impl<'c> Applier<'c> {
             let row = Row { partition: partition.0, id: key.as_slice(), revision: batch.id.0.as_bytes() };
             match &write.what {
                 Change::Insert(body) => inserts.push((kind, (row, body))),
-                Change::Update { body, .. } => self.of(kind).update(row, body)?,
+                Change::Update { old, body } => self.of(kind).update(row, old, body)?,
                 Change::Delete { .. } => self.of(kind).delete(row.partition, row.id)?,
             }
             for Due { timer, at } in &write.due_remove {

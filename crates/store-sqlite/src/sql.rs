@@ -26,26 +26,27 @@ pub fn insert(table: &Table, rows: usize) -> String {
     format!("insert or fail into {} ({}) values {rows}", table.name, columns.join(", "))
 }
 
-/// Parameters: partition, key, revision, the facets that move, the parts of the mask.
+/// Parameters: partition, key, revision, the facets of `moved`, the parts of the mask.
 ///
-/// Touches no row of which one of these parts is large: that needs `update_large`, and a count of 0 says so. Fixed
-/// facets are left out, because naming a column rewrites its entries in every index.
-pub fn update(table: &Table, mask: PartMask) -> String {
-    let sets = sets(table, mask, &["revision"]);
+/// Touches no row of which one of these parts is large: that needs `update_large`, and a count of 0 says so. Facets that
+/// stay as they are are left out, because naming a column rewrites its entries in every index.
+pub fn update(table: &Table, moved: u32, mask: PartMask) -> String {
+    let sets = sets(table, moved, mask, &["revision"]);
     format!("update {} set {sets} where partition = ?1 and id = ?2 and large & {} = 0", table.name, mask.0)
 }
 
 /// Like `update` with the bits of the large parts as fourth parameter, for any row.
-pub fn update_large(table: &Table, mask: PartMask) -> String {
-    let sets = sets(table, mask, &["revision", "large"]);
+pub fn update_large(table: &Table, moved: u32, mask: PartMask) -> String {
+    let sets = sets(table, moved, mask, &["revision", "large"]);
     format!("update {} set {sets} where partition = ?1 and id = ?2", table.name)
 }
 
-fn sets(table: &Table, mask: PartMask, first: &[&str]) -> String {
+fn sets(table: &Table, moved: u32, mask: PartMask, first: &[&str]) -> String {
+    let facets = table.facets.iter().enumerate().filter(|(at, _)| moved >> at & 1 == 1);
     let columns = first
         .iter()
         .copied()
-        .chain(table.facets.iter().filter(|facet| !facet.fixed).map(|facet| facet.name))
+        .chain(facets.map(|(_, facet)| facet.name))
         .chain(parts_of(table, mask).map(|part| table.parts[usize::from(part)]));
     let sets: Vec<String> = columns.enumerate().map(|(at, column)| format!("{column} = ?{}", at + 3)).collect();
     sets.join(", ")

@@ -1,4 +1,4 @@
-//! Writing the records of one kind: prepared statements, one per set of changed parts, made when first needed.
+//! Writing the records of one kind: prepared statements, one per set of changed columns, made when first needed.
 //!
 //! The usual write is one statement. Only a write that meets a large part, or a row that is not as announced, takes more.
 
@@ -18,6 +18,12 @@ pub struct Row<'a> {
     pub revision: &'a [u8; 16],
 }
 
+/// Facets that an update writes, one bit each.
+type Moved = u32;
+
+/// Statements that are kept for updates of one kind. What is done every day needs a few dozen.
+const UPDATES_MAX: usize = 256;
+
 pub struct Records<'c> {
     connection: &'c Connection,
     table: &'static Table,
@@ -26,7 +32,7 @@ pub struct Records<'c> {
     delete_small: Statement<'c>,
     delete: Statement<'c>,
     stamp: Statement<'c>,
-    updates: BTreeMap<u16, Statement<'c>>,
+    updates: BTreeMap<(Moved, u16), Statement<'c>>,
     updates_large: BTreeMap<u16, Statement<'c>>,
     large: LargeParts<'c>,
 }
@@ -97,20 +103,25 @@ impl<'c> Records<'c> {
         if large.is_empty() { Ok(()) } else { self.large.put(row, body, large) }
     }
 
-    /// Writes the facets that move and the parts in `body`. A row that is not there is inserted.
-    pub fn update(&mut self, row: Row<'_>, body: &Body) -> Result<()> {
+    /// Writes the facets that differ from `old` and the parts in `body`; all facets that move if `old` is not known. A row
+    /// that is not there is inserted.
+    pub fn update(&mut self, row: Row<'_>, old: &[Value], body: &Body) -> Result<()> {
         let mask = body.parts.iter().fold(PartMask::NONE, |mask, (part, _)| mask.with(PartMask::of(*part)));
         if !large_of(body).is_empty() {
             return self.update_large(row, body, mask);
         }
-        let statement = match self.updates.entry(mask.0) {
+        let mut moved = moved(self.table, old, body);
+        if self.updates.len() >= UPDATES_MAX && !self.updates.contains_key(&(moved, mask.0)) {
+            moved = moving(self.table);
+        }
+        let statement = match self.updates.entry((moved, mask.0)) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(free) => {
-                free.insert(self.connection.prepare(&sql::update(self.table, mask))?)
+                free.insert(self.connection.prepare(&sql::update(self.table, moved, mask))?)
             }
         };
         bind_row(statement, 0, row)?;
-        bind_changes(statement, self.table, 4, body, mask, PartMask::NONE)?;
+        bind_changes(statement, 4, body, moved, mask, PartMask::NONE)?;
         match statement.raw_execute()? {
             0 => self.update_large(row, body, mask),
             _ => Ok(()),
@@ -126,12 +137,12 @@ impl<'c> Records<'c> {
         let statement = match self.updates_large.entry(mask.0) {
             std::collections::btree_map::Entry::Occupied(found) => found.into_mut(),
             std::collections::btree_map::Entry::Vacant(free) => {
-                free.insert(self.connection.prepare(&sql::update_large(self.table, mask))?)
+                free.insert(self.connection.prepare(&sql::update_large(self.table, moving(self.table), mask))?)
             }
         };
         bind_row(statement, 0, row)?;
         statement.raw_bind_parameter(4, before.without(mask).with(large).0)?;
-        bind_changes(statement, self.table, 5, body, mask, large)?;
+        bind_changes(statement, 5, body, moving(self.table), mask, large)?;
         statement.raw_execute()?;
         Ok(())
     }
@@ -226,17 +237,32 @@ fn bind_insert(
     Ok(())
 }
 
-/// Binds moving facets and the parts of the mask from parameter `first` on; parts in `large` as null.
+/// The facets that can change.
+fn moving(table: &Table) -> Moved {
+    let moves = table.facets.iter().enumerate().filter(|(_, facet)| !facet.fixed);
+    moves.fold(0, |moved, (at, _)| moved | 1 << at)
+}
+
+/// The facets that do change: naming any other would rewrite its entries in every index for nothing.
+fn moved(table: &Table, old: &[Value], body: &Body) -> Moved {
+    if old.len() != body.facets.len() {
+        return moving(table);
+    }
+    let pairs = table.facets.iter().zip(old.iter().zip(&body.facets)).enumerate();
+    pairs.filter(|(_, (facet, (old, new)))| !facet.fixed && old != new).fold(0, |moved, (at, _)| moved | 1 << at)
+}
+
+/// Binds the facets that move and the parts of the mask from parameter `first` on; parts in `large` as null.
 fn bind_changes(
     statement: &mut Statement<'_>,
-    table: &Table,
     first: usize,
     body: &Body,
+    moved: Moved,
     mask: PartMask,
     large: PartMask,
 ) -> Result<()> {
     let mut at = first;
-    for (_, value) in table.facets.iter().zip(&body.facets).filter(|(facet, _)| !facet.fixed) {
+    for (_, value) in body.facets.iter().enumerate().filter(|(facet, _)| moved >> facet & 1 == 1) {
         bind_value(statement, at, value)?;
         at += 1;
     }

@@ -287,7 +287,10 @@ impl Partition {
             }
             self.run_queue();
             self.serve_claims();
-            self.run_left();
+            // Not while somebody waits for an answer that is due, or on its way: a piece of it takes longer than a commit.
+            if self.settled.is_empty() && !self.is_awaited() {
+                self.run_left();
+            }
             if !self.seal() {
                 self.open.overlay.encode_ahead();
             }
@@ -326,7 +329,18 @@ impl Partition {
     /// True if another `step` has work to do although nothing comes in.
     pub fn has_more(&self) -> bool {
         let queued = !self.queue.is_empty() && !self.open.closed;
-        (queued || self.claims.has_fresh() || self.can_go_on()) && !self.is_full()
+        let goes_on = self.can_go_on() && (self.left_waited || !self.is_awaited());
+        (queued || self.claims.has_fresh() || goes_on) && !self.is_full()
+    }
+
+    /// Whether callers wait for the commit that is on its way.
+    fn is_awaited(&self) -> bool {
+        self.flying.as_ref().is_some_and(Flying::is_awaited)
+    }
+
+    /// How many wait for it, if it is on its way: with few of them, what counts is how soon they are answered.
+    pub fn awaited_by(&self) -> Option<usize> {
+        self.flying.as_ref().map(Flying::callers)
     }
 
     pub fn is_stopping(&self) -> bool {

@@ -35,7 +35,7 @@ fn hot_statements_go_along_their_index() {
             "executions_by_state (partition=? AND namespace=? AND listed=? AND",
         ),
         (plan(&connection, &light), "sqlite_autoindex_executions_1 (partition=? AND id=?)"),
-        (plan(&connection, &sql::update(Kind::Execution.table(), PartMask::of(0))), "(partition=? AND id=?)"),
+        (plan(&connection, &sql::update(Kind::Execution.table(), !0, PartMask::of(0))), "(partition=? AND id=?)"),
         (plan(&connection, sql::HEAD_READ), "partitions USING INTEGER PRIMARY KEY (rowid=?)"),
         (plan(&connection, sql::LARGE_READ), "(partition=? AND kind=? AND id=? AND part=?)"),
         (plan(&connection, sql::DUE_REMOVE), "(partition=? AND timer=? AND at=? AND kind=? AND id=?)"),
