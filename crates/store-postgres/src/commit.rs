@@ -10,7 +10,7 @@ use crate::sql::{IfThere, Stmt, parts_of};
 use crate::verdict::{self, Moment, Verdict};
 use tokio_postgres::Error;
 use weft_core::PartitionId;
-use weft_core::change::{Batch, Head, Position};
+use weft_core::change::{Batch, DueEntry, Head, Position};
 use weft_core::schema::Kind;
 
 /// How an attempt ended.
@@ -157,6 +157,16 @@ fn remove<'a>(steps: &mut Vec<Step<'a>>, home: Param<'a>, sorted: &'a Sorted<'a>
     for (kind, rows) in sorted.deletes.iter() {
         steps.push(Step::new(Stmt::Delete(kind), [home, Param::Ids(rows)]));
     }
+}
+
+/// Adds an entry to the due index outside a commit.
+pub async fn insert_due(link: &mut Link, partition: PartitionId, entry: &DueEntry) -> Result<(), weft_store::Error> {
+    let rows = [sort::DueRow::from(entry)];
+    let home = Param::Int2(partition.0 as i16);
+    let steps = [Step::new(Stmt::DueAdd(IfThere::Keep), due(home, &rows))];
+    link.prepare(&steps).await.map_err(verdict::of_read)?;
+    let answers = link.run(&steps).await.map_err(|unsent| verdict::of_read(unsent.0))?;
+    answers.into_iter().try_for_each(|answer| answer.map(drop)).map_err(verdict::of_read)
 }
 
 fn due<'a>(home: Param<'a>, rows: &'a [sort::DueRow<'a>]) -> [Param<'a>; 5] {

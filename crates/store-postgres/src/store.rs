@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use uuid::Uuid;
-use weft_core::change::Batch;
+use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
@@ -101,6 +101,15 @@ impl PostgresStore {
     /// Waits until wakes from other nodes arrive here. Without a server that is for ever.
     pub async fn listening(&self) {
         self.doorbell.listening().await;
+    }
+
+    /// Adds an entry to the due index outside a commit, as damage would: its key may name nothing. For tests.
+    pub async fn insert_due(&self, partition: PartitionId, entry: &DueEntry) -> Result<(), Error> {
+        let _seat = self.seat(partition)?.lock().await;
+        let mut taken = self.writers.take().await.map_err(Error::unavailable)?;
+        commit::insert_due(&mut taken.link, partition, entry).await?;
+        taken.give_back();
+        Ok(())
     }
 
     fn seat(&self, partition: PartitionId) -> Result<&Mutex<()>, Error> {

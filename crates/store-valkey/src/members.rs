@@ -88,6 +88,13 @@ impl Delta {
     }
 }
 
+/// The member of an entry of the due index.
+pub fn due_entry(entry: &DueEntry) -> Vec<u8> {
+    let mut member = Vec::new();
+    due_member(entry.timer, entry.at, entry.kind, &entry.key, &mut member);
+    member
+}
+
 fn due_member(timer: u8, at: Time, kind: u8, key: &[u8], out: &mut Vec<u8>) {
     let values = [Value::Int(timer.into()), Value::Int(at.as_i64()), Value::Int(kind.into())];
     for (column, value) in DUE_COLUMNS.iter().zip(&values) {

@@ -11,14 +11,14 @@ use crate::primary::Request;
 use crate::route::Router;
 use crate::verdict::{self, Verdict};
 use crate::wake::Wakeups;
-use crate::{batch, reader, scan};
+use crate::{batch, members, reader, scan};
 use futures_util::future::try_join_all;
 use redis::{Cmd, RedisWrite, Value};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
-use weft_core::change::Batch;
+use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
@@ -102,6 +102,15 @@ impl ValkeyStore {
     /// Names this store for as long as it lives; drawn when it was made.
     pub fn id(&self) -> Uuid {
         self.id
+    }
+
+    /// Adds an entry to the due index outside a commit, as damage would: its key may name nothing. For tests.
+    pub async fn insert_due(&self, partition: PartitionId, entry: &DueEntry) -> Result<(), Error> {
+        let mut command = Cmd::new();
+        command.arg("ZADD").write_arg(&self.names(partition)?.due());
+        command.arg(0).write_arg(&members::due_entry(entry));
+        // Sent again it changes nothing, which is all that is asked of a read.
+        self.router.call(partition, Request::Read(&command)).await.map_err(verdict::read_error).map(drop)
     }
 
     fn start(&self, options: Options, channel: String) {

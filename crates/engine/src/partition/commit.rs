@@ -204,31 +204,36 @@ impl Partition {
         true
     }
 
-    /// What somebody waits to hear of this batch. Nobody is told before it is committed.
+    /// What workers should know of this batch. Nobody is told before it is committed.
     fn news(&self, overlay: &Overlay) -> Vec<News> {
-        let waited = self.node.hub.is_waited_for();
-        if !waited && self.node.hub.mailboxes.is_empty() {
+        if self.node.hub.mailboxes.is_empty() {
             return Vec::new();
         }
         let changed = overlay.changes().filter_map(|(key, after)| {
-            if let (Key::Flow(id), true) = (key, waited) {
-                let ended = !matches!(after, Some(Record::Flow(flow)) if !flow.is_done());
-                return Some(News { id: wait_name(*id), ended, notice: None });
+            let (Key::Execution(id), Some(Record::Execution(after))) = (key, after) else { return None };
+            match self.cache.get(key) {
+                Lookup::Present { record: Record::Execution(before), .. } => notice(*id, before, after),
+                _ => None,
             }
-            let Key::Execution(id) = key else { return None };
-            let after = match after {
-                Some(Record::Execution(execution)) => Some(&**execution),
-                _ => None,
-            };
-            let before = match self.cache.get(key) {
-                Lookup::Present { record: Record::Execution(execution), .. } => Some(&**execution),
-                _ => None,
-            };
-            let notice = before.zip(after).and_then(|(before, after)| notice(*id, before, after));
-            let news = News { id: *id, ended: after.is_none_or(Execution::is_done), notice };
-            (waited || news.notice.is_some()).then_some(news)
         });
         changed.collect()
+    }
+
+    /// Tells those who wait for a change of what this commit left. Asked when it has happened and not when it was sent:
+    /// who began to wait in between has read what was there before it.
+    fn tell_waiting(&self, records: &BTreeMap<Key, Option<Record>>) {
+        if !self.node.hub.is_waited_for() {
+            return;
+        }
+        for (key, after) in records {
+            match (key, after) {
+                (Key::Execution(id), Some(Record::Execution(after))) => self.node.hub.changed(*id, after.is_done()),
+                (Key::Execution(id), _) => self.node.hub.changed(*id, true),
+                (Key::Flow(id), Some(Record::Flow(after))) => self.node.hub.changed(wait_name(*id), after.is_done()),
+                (Key::Flow(id), _) => self.node.hub.changed(wait_name(*id), true),
+                _ => {}
+            }
+        }
     }
 
     pub(super) fn answer_all(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
@@ -355,11 +360,9 @@ impl Partition {
                 self.node.hub.hint(timer, self.id, at);
             }
         }
-        for News { id, ended, notice } in flying.news {
-            self.node.hub.changed(id, ended);
-            if let Some((namespace, instance, notice)) = notice {
-                self.node.hub.mailboxes.notify(&namespace, &instance, notice);
-            }
+        self.tell_waiting(&flying.records);
+        for (namespace, instance, notice) in flying.news {
+            self.node.hub.mailboxes.notify(&namespace, &instance, notice);
         }
         for (key, record) in flying.records {
             if let Some(Record::Audit(entry)) = &record {
@@ -450,16 +453,11 @@ fn left_over(records: &[(Key, Option<Record>)], now: Time) -> Vec<(Key, Timer, T
     left
 }
 
-/// What a commit is to tell of one execution: that it changed, and what its worker should know.
-struct News {
-    id: ExecutionId,
-    ended: bool,
-    /// For this process of this namespace.
-    notice: Option<(Text, Text, Notice)>,
-}
+/// What a commit is to tell this process of this namespace.
+type News = (Text, Text, Notice);
 
 /// What the holder of a lease should know: that it ended or should, unless the holder ended it itself.
-fn notice(id: ExecutionId, before: &Execution, after: &Execution) -> Option<(Text, Text, Notice)> {
+fn notice(id: ExecutionId, before: &Execution, after: &Execution) -> Option<News> {
     let lease = before.lease()?;
     let epoch = lease.epoch;
     let notice = match &after.hot.state {

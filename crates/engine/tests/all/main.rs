@@ -1,4 +1,5 @@
-//! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer.
+//! The engine on the in-memory store, on virtual time: tokio's clock is paused and jumps to the next timer. What is about
+//! flows and the scanners behind them runs on every store (`kit/kinds.rs`), on a clock that the test moves.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,12 +1,10 @@
 //! Flows for tests, and workers that work them off.
 
-use super::{pass, worker};
+use super::worker;
 use weft_core::reply::Claimed;
-use weft_core::schema::Timer;
 use weft_core::{FlowId, PartitionId};
 use weft_engine::flow::FlowSubmission;
 use weft_engine::{Claim, Client, Completion, Submission};
-use weft_store::MemoryStore;
 
 pub const P0: PartitionId = PartitionId(0);
 
@@ -42,21 +40,6 @@ pub async fn work_off(client: &Client) -> Vec<String> {
 
 pub async fn state(client: &Client, flow: FlowId) -> &'static str {
     client.flow(flow).await.unwrap().flow.public_state().name()
-}
-
-/// Lets virtual time go on until nothing is left to be done at once.
-pub async fn until_quiet(store: &MemoryStore) {
-    let left = |entry: &weft_core::change::DueEntry| {
-        use Timer::*;
-        matches!(entry.timer(), Some(Resolve | Reopen | GroupCancel | FlowSeal | FlowEnding | FlowPurge))
-    };
-    for _ in 0..2000 {
-        if !store.dump(P0).due.iter().any(left) {
-            return;
-        }
-        pass(10).await;
-    }
-    panic!("work is left: {:?}", store.dump(P0).due);
 }
 
 pub fn fan(count: usize) -> FlowSubmission {

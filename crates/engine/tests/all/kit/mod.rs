@@ -1,4 +1,7 @@
+pub mod bench;
 pub mod flows;
+pub mod hand;
+pub mod kinds;
 pub mod log;
 pub mod plant;
 pub mod probe;

@@ -1,17 +1,27 @@
-//! Writing into a store what no rule would: damage, wrong totals, entries of nobody. Works on every store.
+//! Writing into a store what no rule would: damage, wrong totals, entries of nobody; and reading what is there, past the
+//! engine. Works on every store.
 
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_core::change::{Batch, Body, Change, Write};
-use weft_core::record::member::{Mode, Owed, Then};
-use weft_core::record::{Execution, Flow, Key, Record};
-use weft_core::schema::{Due, PartMask, Timer};
+use weft_core::event::{self, Event};
+use weft_core::flow::member_id;
+use weft_core::record::execution::{Hold, Holds, Next, PublicState, State};
+use weft_core::record::member::{GroupState, Mode, Owed, Then};
+use weft_core::record::{Execution, Flow, Key, Record, dead_letter};
+use weft_core::schema::{Due, Kind, PartMask, Timer, Value};
 use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
-use weft_store::{Outcome, Store};
+use weft_store::{Entry, Found, Outcome, Range, Scan, Store, Target};
+
+/// The bytes of a record as they are stored.
+pub async fn raw(store: &impl Store, key: Key) -> Option<Found> {
+    store.read(key.partition(), vec![(key, PartMask::ALL)]).await.unwrap().found.remove(0)
+}
 
 /// The record as it is stored.
 pub async fn stored(store: &impl Store, key: Key) -> Option<(Record, CommitId)> {
-    let found = store.read(key.partition(), vec![(key, PartMask::ALL)]).await.unwrap().found.remove(0)?;
+    let found = raw(store, key).await?;
     Some((Record::decode(key, &found.parts, PartMask::ALL).unwrap(), found.revision))
 }
 
@@ -119,11 +129,106 @@ pub async fn owe(store: &impl Store, id: ExecutionId, since: Time) {
     change_flow(store, flow, |flow| flow.hot.works += 1).await;
 }
 
+/// Writes the edge and the downstream of a flow of two as they were before the upstream `a` ended, all but its own end.
+pub async fn pending(store: &impl Store, id: FlowId) {
+    let (a, b) = (member_id(id, "a"), member_id(id, "b"));
+    let Some((Record::Edge(mut edge), _)) = stored(store, Key::Edge(a, 0)).await else { panic!("an edge") };
+    edge.body.resolved = None;
+    put(store, Record::Edge(edge)).await;
+    change_execution(store, b, |waits| {
+        let mut holds = Holds::default();
+        holds.insert(Hold::Dependencies { unresolved: 1, sealed: true });
+        let since = waits.hot.created_at;
+        waits.hot.state = State::Blocked { holds, not_before: None, since, next: Next::First };
+        let group = &mut waits.member_mut().groups[0];
+        (group.met, group.state, group.decided_at) = (0, GroupState::Pending, None);
+    })
+    .await;
+    change_flow(store, id, |planted| {
+        planted.summary.by_state[PublicState::Waiting as usize] -= 1;
+        planted.summary.by_state[PublicState::WaitingChildren as usize] += 1;
+        planted.summary.edges_pending = 1;
+    })
+    .await;
+}
+
+/// All entries of a target, in order.
+async fn all(store: &impl Store, partition: PartitionId, target: Target, prefix: Vec<Value>) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::new();
+    let parts = (target != Target::Due).then_some(PartMask::ALL);
+    loop {
+        let after = all.last().map(|entry| entry.place.clone());
+        let ranges = vec![Range { prefix: prefix.clone(), after, until: None }];
+        let scan = Scan { target, ranges, limit: 2_000, descending: false, parts };
+        let page = store.scan(Some(partition), scan).await.unwrap().remove(0);
+        all.extend(page.entries);
+        if !page.more {
+            return all;
+        }
+    }
+}
+
 /// The entries of a timer.
-pub async fn entries(store: &impl Store, partition: PartitionId, timer: Timer) -> Vec<weft_store::Entry> {
-    use weft_core::schema::Value;
-    use weft_store::{Range, Scan, Target};
-    let ranges = vec![Range { prefix: vec![Value::Int(timer as i64)], ..Range::default() }];
-    let scan = Scan { target: Target::Due, ranges, limit: 20_000, descending: false, parts: None };
-    store.scan(Some(partition), scan).await.unwrap().remove(0).entries
+pub async fn entries(store: &impl Store, partition: PartitionId, timer: Timer) -> Vec<Entry> {
+    all(store, partition, Target::Due, vec![Value::Int(timer as i64)]).await
+}
+
+/// All entries of the due index, beside those of the registry of nodes.
+pub async fn due(store: &impl Store, partition: PartitionId) -> Vec<Entry> {
+    let mut due = all(store, partition, Target::Due, Vec::new()).await;
+    due.retain(|entry| entry.kind != Kind::Node as u8);
+    due
+}
+
+/// Whether there is any entry of these timers.
+pub async fn any(store: &impl Store, partition: PartitionId, timers: &[Timer]) -> bool {
+    let of = |timer: &Timer| Range { prefix: vec![Value::Int(*timer as i64)], ..Range::default() };
+    let ranges = timers.iter().map(of).collect();
+    let scan = Scan { target: Target::Due, ranges, limit: 1, descending: false, parts: None };
+    store.scan(Some(partition), scan).await.unwrap().iter().any(|page| !page.entries.is_empty())
+}
+
+/// Which timer an entry of the due index is of, and when it is due.
+pub fn timer_of(entry: &Entry) -> Due {
+    match entry.place.columns[..] {
+        [Value::Int(timer), Value::Int(at), _] => {
+            Due { timer: Timer::from_u8(timer as u8).expect("a timer"), at: Time::from_ms(at as u64) }
+        }
+        _ => panic!("{entry:?}"),
+    }
+}
+
+/// What a partition holds, as it is stored.
+pub type Records = BTreeMap<Key, Found>;
+
+/// The records of a kind.
+pub async fn records_of(store: &impl Store, partition: PartitionId, kind: Kind) -> Records {
+    let entries = all(store, partition, Target::Records(kind), Vec::new()).await.into_iter();
+    entries.map(|entry| (entry.key().expect("a good key"), entry.found.expect("its parts"))).collect()
+}
+
+/// The records of a partition, beside the registries of nodes and of workers, whose beats come when they will.
+pub async fn records(store: &impl Store, partition: PartitionId) -> Records {
+    let mut records = Records::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Node | Kind::Worker)) {
+        records.extend(records_of(store, partition, kind).await);
+    }
+    records
+}
+
+/// All events so far, oldest first.
+pub async fn events(store: &impl Store, partition: PartitionId) -> Vec<Event> {
+    let entries = all(store, partition, Target::Feed, Vec::new()).await;
+    let parts = entries.iter().flat_map(|entry| &entry.found).flat_map(|found| &found.parts);
+    parts.flat_map(|(_, bytes)| event::decode(bytes).expect("events of this version")).collect()
+}
+
+pub async fn dead_letters(store: &impl Store, partition: PartitionId) -> Vec<dead_letter::Body> {
+    let letters = records_of(store, partition, Kind::DeadLetter).await.into_iter();
+    letters
+        .map(|(key, found)| match Record::decode(key, &found.parts, PartMask::ALL) {
+            Ok(Record::DeadLetter(letter)) => letter.body,
+            other => panic!("{other:?}"),
+        })
+        .collect()
 }

@@ -1,18 +1,23 @@
-//! A store that tells what it was asked, and fails or answers wrongly where a test wants it to.
+//! A store that tells what it was asked, and fails or answers wrongly where a test wants it to. Its time is the test's.
 
+use super::hand::Hand;
+use super::plant::{self, Records};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::{IndexId, PartMask, Value};
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Error, MemoryStore, Outcome, Page, Read, Resolution, Scan, Store, Target, Wakes};
+use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Store, Target, Wakes};
 
 /// A call to the store.
 #[derive(Clone, Debug)]
 pub enum Asked {
     Read(PartitionId, Vec<Key>),
     Scan(Option<PartitionId>, Scan),
-    Commit(PartitionId),
+    /// With what it writes.
+    Commit(PartitionId, Vec<Key>),
     Now,
 }
 
@@ -31,27 +36,49 @@ impl Asked {
             _ => None,
         }
     }
+
+    /// A commit that changes executions.
+    pub fn is_work(&self) -> bool {
+        matches!(self, Asked::Commit(_, keys) if keys.iter().any(|key| matches!(key, Key::Execution(_))))
+    }
 }
 
 type Refuse = Box<dyn Fn(&Asked) -> bool + Send>;
 type Edit = Box<dyn Fn(&Scan, &mut Vec<Page>) + Send>;
+type Observe = Arc<dyn Fn(Records) + Send + Sync>;
 
-pub struct Probe {
-    inner: MemoryStore,
+pub struct Probe<S> {
+    inner: Arc<S>,
+    hand: Hand,
     asked: Mutex<Vec<Asked>>,
     refuse: Mutex<Option<Refuse>>,
     edit: Mutex<Option<Edit>>,
+    observe: Mutex<Option<Observe>>,
+    /// How long a commit takes before it reaches the store, on tokio's clock.
+    slow_ms: AtomicU64,
+    /// Calls that have not been answered.
+    under_way: AtomicUsize,
 }
 
-impl Probe {
-    pub fn new(inner: MemoryStore) -> Arc<Self> {
+impl<S: Store> Probe<S> {
+    pub fn new(inner: Arc<S>, hand: Hand) -> Arc<Self> {
         let (asked, refuse, edit) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { inner, asked, refuse, edit })
+        let (observe, slow_ms, under_way) = (Mutex::default(), AtomicU64::new(0), AtomicUsize::new(0));
+        Arc::new(Self { inner, hand, asked, refuse, edit, observe, slow_ms, under_way })
     }
 
     /// Calls that this says yes to fail from now on.
     pub fn refuse(&self, refuse: impl Fn(&Asked) -> bool + Send + 'static) {
         *self.refuse.lock().unwrap() = Some(Box::new(refuse));
+    }
+
+    /// Nothing gets through any more once so many commits that change executions did.
+    pub fn cut_after(&self, commits: usize) {
+        let through = AtomicUsize::new(0);
+        self.refuse(move |asked| match asked.is_work() {
+            true => through.fetch_add(1, Ordering::SeqCst) >= commits,
+            false => through.load(Ordering::SeqCst) >= commits,
+        });
     }
 
     /// Pages are answered as this leaves them.
@@ -65,9 +92,34 @@ impl Probe {
         *self.edit.lock().unwrap() = None;
     }
 
+    /// Shows what the partition holds after every commit, before that is answered.
+    pub fn observe(&self, observe: impl Fn(Records) + Send + Sync + 'static) {
+        *self.observe.lock().unwrap() = Some(Arc::new(observe));
+    }
+
+    /// Commits take so long at least, so that others have their turn meanwhile on every store.
+    pub fn slow_down(&self, ms: u64) {
+        self.slow_ms.store(ms, Ordering::SeqCst);
+    }
+
     /// What was asked since the last time.
     pub fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    /// Waits until the store was asked nothing that it has not answered, and nobody makes more of the answers: all that
+    /// can be done at this moment of the test's clock is done.
+    pub async fn settle(&self) {
+        loop {
+            // Tasks share one thread: after as many turns, whoever had an answer has asked the next question.
+            for _ in 0..32 {
+                tokio::task::yield_now().await;
+            }
+            if self.under_way.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     fn note(&self, asked: Asked) -> Result<(), Error> {
@@ -75,15 +127,31 @@ impl Probe {
         self.asked.lock().unwrap().push(asked);
         if refused { Err(Error::unavailable("refused by the test")) } else { Ok(()) }
     }
+
+    fn begin(&self) -> UnderWay<'_> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        UnderWay(&self.under_way)
+    }
 }
 
-impl Store for Probe {
+/// A call that ends when this is dropped, answered or not.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<S: Store> Store for Probe<S> {
     async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
+        let _call = self.begin();
         self.note(Asked::Read(partition, keys.iter().map(|(key, _)| *key).collect()))?;
         self.inner.read(partition, keys).await
     }
 
     async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        let _call = self.begin();
         self.note(Asked::Scan(partition, scan.clone()))?;
         let mut pages = self.inner.scan(partition, scan.clone()).await?;
         if let Some(edit) = &*self.edit.lock().unwrap() {
@@ -93,13 +161,25 @@ impl Store for Probe {
     }
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
-        match self.note(Asked::Commit(partition)) {
-            Ok(()) => self.inner.commit(partition, batch).await,
-            Err(error) => Outcome::NotApplied { retry_after_ms: 1, source: Arc::new(error) },
+        let _call = self.begin();
+        let keys = batch.writes.iter().map(|write| write.key).collect();
+        if let Err(error) = self.note(Asked::Commit(partition, keys)) {
+            return Outcome::NotApplied { retry_after_ms: 1, source: Arc::new(error) };
         }
+        let slow_ms = self.slow_ms.load(Ordering::SeqCst);
+        if slow_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(slow_ms)).await;
+        }
+        let outcome = self.inner.commit(partition, batch).await;
+        let observe = self.observe.lock().unwrap().clone();
+        if let Some(observe) = observe {
+            observe(plant::records(&*self.inner, partition).await);
+        }
+        outcome
     }
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
+        let _call = self.begin();
         self.inner.resolve(partition, id).await
     }
 
@@ -109,7 +189,7 @@ impl Store for Probe {
 
     async fn now(&self) -> Result<Time, Error> {
         self.note(Asked::Now)?;
-        self.inner.now().await
+        Ok(self.hand.now())
     }
 
     fn describe(&self) -> Description {

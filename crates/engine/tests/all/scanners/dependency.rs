@@ -1,12 +1,12 @@
 //! From the end of an upstream to its downstreams: where it is decided, what happens when the store fails in between, and
 //! what finds what was left.
 
-use super::bench::Bench;
+use crate::kit::bench::Bench;
 use crate::kit::flows::*;
+use crate::kit::kinds::Kind;
 use crate::kit::log::Log;
+use crate::kit::plant;
 use crate::kit::probe::Asked;
-use crate::kit::{memory, open, open_faulty_on, pass, plant};
-use std::sync::{Arc, Mutex};
 use tracing::Level;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
@@ -16,10 +16,8 @@ use weft_core::record::execution::PublicState;
 use weft_core::record::member::{GroupPolicy, Mode, Then};
 use weft_core::schema::Timer;
 use weft_core::{ExecutionId, FlowId, PartitionId};
-use weft_engine::config::Filter;
 use weft_engine::flow::{FlowSubmission, Growing, Member};
-use weft_engine::{Completion, Config, Failing, Submission};
-use weft_store::faulty::Faults;
+use weft_engine::{Completion, Failing, Submission};
 
 fn chain(count: usize) -> FlowSubmission {
     let mut flow = FlowSubmission::new("chain").member("m000000", work());
@@ -29,53 +27,51 @@ fn chain(count: usize) -> FlowSubmission {
     flow
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_100_an_id_says_its_partition_and_the_same_key_leads_to_the_same() {
+pub async fn sc_100_an_id_says_its_partition_and_the_same_key_leads_to_the_same(kind: impl Kind) {
     // SC-101, SC-102: keys are built from the partition, and one count governs executions and flows alike.
-    let kit = crate::kit::open_with(8, Config::default()).await;
+    let bench = Bench::running(&kind, 8).await;
     let mut partitions = std::collections::BTreeSet::new();
     for number in 0..40 {
         let key = format!("k{number}");
         let flow = |key: &str| FlowSubmission::new("keyed").idempotency_key(key.to_owned()).member("a", work());
-        let (first, second) = (kit.client.submit_flow(flow(&key)).await, kit.client.submit_flow(flow(&key)).await);
+        let (first, second) = (bench.client.submit_flow(flow(&key)).await, bench.client.submit_flow(flow(&key)).await);
         let (first, second) = (first.unwrap().value, second.unwrap().value);
         assert_eq!((first.id, second.duplicate), (second.id, true));
         let member = first.members[0].1;
         assert_eq!(member.partition(), first.id.partition(), "SC-102 members are where their flow is");
-        let dump = kit.store.dump(first.id.partition());
-        assert!(dump.records.contains_key(&Key::Flow(first.id)) && dump.records.contains_key(&Key::Execution(member)));
+        for key in [Key::Flow(first.id), Key::Execution(member)] {
+            assert!(plant::raw(&*bench.store, key).await.is_some(), "{key:?}");
+        }
         assert_eq!(Key::Execution(member).partition(), first.id.partition(), "SC-101");
         partitions.insert(first.id.partition());
     }
     assert!(partitions.len() > 4, "{partitions:?}");
     let beyond = PartitionId(8);
     let none = ExecutionId::new(beyond, uuid::Uuid::from_u128(1));
-    assert_eq!(kit.client.get(none).await.unwrap_err().code(), "invalid_id", "SR-61");
+    assert_eq!(bench.client.get(none).await.unwrap_err().code(), "invalid_id", "SR-61");
     let none = FlowId::new(beyond, uuid::Uuid::from_u128(1));
-    assert_eq!(kit.client.flow(none).await.unwrap_err().code(), "invalid_id");
+    assert_eq!(bench.client.flow(none).await.unwrap_err().code(), "invalid_id");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_108_edges_that_cannot_be_read_stop_the_commit_and_it_is_tried_again() {
-    let bench = Bench::new().await;
+pub async fn sc_108_edges_that_cannot_be_read_stop_the_commit_and_it_is_tried_again(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.submit(fan(5)).await;
     let source = claim_all(&bench.client, 1).await.remove(0);
     let bench = bench.again().await;
     bench
         .probe
         .refuse(|asked| matches!(asked, Asked::Read(_, keys) if keys.iter().any(|key| matches!(key, Key::Edge(..)))));
-    let before = bench.store.dump(P0).records;
+    let before = plant::records(&*bench.store, P0).await;
     let refused = bench.client.complete(Completion::of(&source)).await.unwrap_err();
     assert!(matches!(refused.code(), "busy" | "unavailable"), "{refused:?}");
-    assert_eq!(bench.store.dump(P0).records, before, "SC-106 nothing is half done");
+    assert_eq!(plant::records(&*bench.store, P0).await, before, "SC-106 nothing is half done");
     bench.probe.obey();
     bench.client.complete(Completion::of(&source)).await.unwrap();
     assert_eq!(bench.record(flow).await.summary.of(PublicState::Waiting), 5);
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_112_a_member_without_a_lane_has_the_default_one_from_the_start() {
-    let bench = Bench::new().await;
+pub async fn sc_112_a_member_without_a_lane_has_the_default_one_from_the_start(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = FlowSubmission::new("lanes").member("a", work()).member("b", work().lane("gpu")).edge("a", "b");
     let flow = bench.submit(flow).await;
     let lane = async |key: &str| bench.client.member(flow, key).await.unwrap().execution.spec.lane.clone();
@@ -85,46 +81,43 @@ async fn sc_112_a_member_without_a_lane_has_the_default_one_from_the_start() {
     assert_eq!(bench.client.claim(claim).await.unwrap().executions.len(), 1, "SC-111 it became ready in its own");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_121_a_chain_of_a_thousand_is_skipped_without_any_timer() {
-    let kit = open().await;
-    let flow = kit.client.submit_flow(chain(1_001)).await.unwrap().value.id;
-    let first = claim_all(&kit.client, 1).await.remove(0);
-    let began = kit.engine.now();
-    kit.client.fail(Failing::of(&first)).await.unwrap();
-    let view = kit.client.wait_flow(flow, None, 1_000).await.unwrap();
+pub async fn sc_121_a_chain_of_a_thousand_is_skipped_without_any_timer(kind: impl Kind) {
+    let bench = Bench::running(&kind, 1).await;
+    let flow = bench.submit(chain(1_001)).await;
+    let first = claim_all(&bench.client, 1).await.remove(0);
+    let began = bench.engine.now();
+    bench.client.fail(Failing::of(&first)).await.unwrap();
+    // Nobody moves the clock: what needed a timer would never come.
+    let view = bench.client.wait_flow(flow, None, 1_000).await.unwrap();
     assert_eq!((view.flow.public_state().name(), view.flow.summary.of(PublicState::Skipped)), ("failed", 1_000));
-    assert!(kit.engine.now().since(began) < 5, "no time has passed");
-    let stats = kit.engine.stats();
+    assert_eq!(bench.engine.now(), began, "no time has passed");
+    let stats = bench.engine.stats();
     assert_eq!((stats.scanner_processed, stats.scanner_errors), (0, 0), "and no scanner was in between");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_122_a_chain_has_no_depth_at_which_skipping_ends() {
-    const DEEP: usize = 100_000;
+pub async fn sc_122_a_chain_has_no_depth_at_which_skipping_ends(kind: impl Kind) {
     const PIECE: usize = 700;
-    let kit = open().await;
-    let flow = kit.client.submit_flow(chain(10_000)).await.unwrap().value.id;
-    let mut at = 10_000;
-    while at < DEEP {
+    let (bench, deep) = (Bench::running(&kind, 1).await, kind.deep());
+    let mut at = deep / 10;
+    let flow = bench.submit(chain(at)).await;
+    while at < deep {
         let mut more = Growing::new(flow);
-        for at in at..DEEP.min(at + PIECE) {
+        for at in at..deep.min(at + PIECE) {
             more = more.member(format!("m{at:06}"), work()).edge(format!("m{:06}", at - 1), format!("m{at:06}"));
         }
-        kit.client.grow_flow(more).await.unwrap();
+        bench.client.grow_flow(more).await.unwrap();
         at += PIECE;
     }
-    until_quiet(&kit.store).await;
-    let first = claim_all(&kit.client, 1).await.remove(0);
-    kit.client.fail(Failing::of(&first)).await.unwrap();
-    let view = kit.client.wait_flow(flow, None, 60_000).await.unwrap();
-    assert_eq!(view.flow.summary.of(PublicState::Skipped) as usize, DEEP - 1);
+    bench.until_quiet().await;
+    let first = claim_all(&bench.client, 1).await.remove(0);
+    bench.client.fail(Failing::of(&first)).await.unwrap();
+    let view = bench.client.wait_flow(flow, None, 60_000).await.unwrap();
+    assert_eq!(view.flow.summary.of(PublicState::Skipped) as usize, deep - 1);
     assert_eq!(view.flow.public_state().name(), "failed");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none() {
-    let bench = Bench::new().await;
+pub async fn sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = FlowSubmission::new("v").member("u", work()).member("a", work()).member("b", work());
     bench.submit(flow.edge("u", "a").edge("u", "b")).await;
     let (log, _guard) = Log::listen();
@@ -144,58 +137,54 @@ async fn sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none() {
     assert_eq!(bench.count("weft_flows_finished_total", &["failed"]), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_128_commits_are_bounded_and_others_are_served_in_between() {
-    let slow = Faults { before_ms: (1, 1), ..Faults::default() };
-    let (store, _, engine) = open_faulty_on(memory(1), slow, Config::default()).await;
-    let commits: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
-    let told = commits.clone();
-    store.set_observer(Box::new(move |commit| {
-        let resolves = commit.batch.writes.iter().any(|write| matches!(write.key, Key::Edge(..)));
-        told.lock().unwrap().push((commit.batch.writes.len(), resolves));
-    }));
-    let client = engine.client("shop").unwrap();
-    client.submit_flow(fan(4_000)).await.unwrap();
-    until_quiet(&store).await;
-    let source = claim_all(&client, 1).await.remove(0);
-    commits.lock().unwrap().clear();
-    client.complete(Completion::of(&source)).await.unwrap();
-    client.submit(Submission::new("mail").lane("other")).await.unwrap();
-    let so_far = commits.lock().unwrap().len();
-    until_quiet(&store).await;
-    let commits = commits.lock().unwrap();
-    assert!(commits.iter().all(|(records, _)| *records <= 4_096), "{commits:?}");
-    let rest = commits[so_far..].iter().filter(|(_, resolves)| *resolves).count();
+pub async fn sc_128_commits_are_bounded_and_others_are_served_in_between(kind: impl Kind) {
+    let bench = Bench::running(&kind, 1).await;
+    bench.submit(fan(kind.many().clamp(2_500, 4_000))).await;
+    bench.until_quiet().await;
+    let source = claim_all(&bench.client, 1).await.remove(0);
+    bench.asked().await;
+    bench.probe.slow_down(1);
+    bench.client.complete(Completion::of(&source)).await.unwrap();
+    bench.client.submit(Submission::new("mail").lane("other")).await.unwrap();
+    let mut commits = bench.probe.asked();
+    let so_far = commits.len();
+    bench.until_quiet().await;
+    commits.extend(bench.asked().await);
+    let resolves =
+        |asked: &&Asked| matches!(asked, Asked::Commit(_, keys) if keys.iter().any(|key| matches!(key, Key::Edge(..))));
+    for commit in &commits {
+        assert!(!matches!(commit, Asked::Commit(_, keys) if keys.len() > 4_096), "{commit:?}");
+    }
+    let rest = commits[so_far..].iter().filter(resolves).count();
     assert!(rest > 0, "the submission was answered while edges were left: {commits:?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_159_what_the_audit_mends_is_told_and_counted() {
-    let bench = Bench::new().await;
+pub async fn sc_159_what_the_audit_mends_is_told_and_counted(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.submit(FlowSubmission::new("v").member("a", work()).member("b", work()).edge("a", "b")).await;
     let a = claim_all(&bench.client, 1).await.remove(0);
     bench.client.complete(Completion::of(&a)).await.unwrap();
     bench.engine.shutdown().await;
-    crate::flows::plant_pending(&bench.store, flow).await;
-    let bench = Bench::on(bench.store, Filter::NONE).await;
-    pass(600_000).await;
+    plant::pending(&*bench.store, flow).await;
+    let bench = bench.another().await;
+    bench.pass(600_000).await;
     assert_eq!(bench.counts("dependency_reconciler").await, (1, 0));
-    until_quiet(&bench.store).await;
+    bench.until_quiet().await;
     assert_eq!(bench.client.member(flow, "b").await.unwrap().public_state, PublicState::Waiting);
     assert_eq!(bench.count("weft_dependency_repairs_total", &[]), 1);
-    let told = bench.events().into_iter().filter(|event| matches!(event.fact, Fact::ScannerRepaired { items: 1, .. }));
+    let told =
+        bench.events().await.into_iter().filter(|event| matches!(event.fact, Fact::ScannerRepaired { items: 1, .. }));
     assert_eq!(told.count(), 1, "SR-71");
     // A second audit finds nothing to do.
-    pass(1_300_000).await;
+    bench.pass(1_300_000).await;
     bench.scan("dependency_reconciler").await;
     assert_eq!(bench.count("weft_dependency_repairs_total", &[]), 1);
-    assert_eq!(bench.entries(Timer::Resolve), 0);
-    assert!(plant::stored(&bench.store, Key::Continuation(member_id(flow, "a"), Work::Resolve)).await.is_none());
+    assert_eq!(bench.entries(Timer::Resolve).await, 0);
+    assert!(plant::stored(&*bench.store, Key::Continuation(member_id(flow, "a"), Work::Resolve)).await.is_none());
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_125_what_a_decided_group_found_is_counted_by_result() {
-    let bench = Bench::new().await;
+pub async fn sc_125_what_a_decided_group_found_is_counted_by_result(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let then = Then::CancelRemaining(Mode::Immediate);
     let mut flow = FlowSubmission::new("race")
         .with(Member::new("j", work()).join(GroupPolicy::AnyOf, then))

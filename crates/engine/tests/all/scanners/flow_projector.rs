@@ -1,10 +1,10 @@
 //! The totals of flows, compared with a recount.
 
-use super::bench::Bench;
-use super::dead_letters;
+use crate::kit::bench::Bench;
 use crate::kit::flows::*;
+use crate::kit::kinds::Kind;
+use crate::kit::plant;
 use crate::kit::probe::Asked;
-use crate::kit::{memory, pass, plant};
 use weft_core::change::DueEntry;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
@@ -15,16 +15,16 @@ use weft_core::schema::{Due, IndexId, Timer, execution as schema};
 use weft_core::{FlowId, PartitionId, Time};
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::FlowSubmission;
-use weft_store::{Entry, Place, Target};
+use weft_store::{Entry, Place, Store, Target};
 
 const NAME: &str = "flow_projector";
 const P1: PartitionId = PartitionId(1);
 
 /// A flow that is over, and whose totals are due to be compared.
-async fn finished(bench: &Bench, members: usize) -> FlowId {
+async fn finished(bench: &Bench<impl Store>, members: usize) -> FlowId {
     let flow = bench.flow(members).await;
     work_off(&bench.client).await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     flow
 }
 
@@ -32,53 +32,51 @@ fn is_members(asked: &Asked) -> bool {
     asked.is_of(IndexId::Members)
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_1_it_stands_behind_counters_that_commits_write() {
+pub async fn sc_1_it_stands_behind_counters_that_commits_write(kind: impl Kind) {
     let interval = weft_engine::scanner::intervals().find(|(name, _)| *name == NAME);
     assert_eq!(interval, Some((NAME, 15_000)));
-    let bench = Bench::new().await;
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(3).await;
     work_off(&bench.client).await;
     let summary = bench.record(flow).await.summary;
     assert_eq!((summary.of(PublicState::Completed), summary.verified_at), (3, None), "right before any pass");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_2_a_pass_is_over_one_partition_and_by_the_index() {
-    let bench = Bench::with(2, Filter::NONE).await;
+pub async fn sc_2_a_pass_is_over_one_partition_and_by_the_index(kind: impl Kind) {
+    let bench = Bench::with(&kind, 2, Filter::NONE).await;
     for number in 0..64 {
         let flow = FlowSubmission::new("keyed").idempotency_key(format!("k{number}")).member("a", work());
         bench.submit(flow).await;
     }
-    pass(15_000).await;
-    let before = [P0, P1].map(|partition| bench.entries_in(partition, Timer::FlowVerify));
+    bench.pass(15_000).await;
+    let entries =
+        async || [bench.entries_in(P0, Timer::FlowVerify).await, bench.entries_in(P1, Timer::FlowVerify).await];
+    let before = entries().await;
     assert!(before.iter().all(|count| *count > 0), "{before:?}");
-    bench.probe.asked();
+    bench.asked().await;
     let report = bench.scan(NAME).await;
     assert_eq!(report.processed as usize, before[0]);
-    let after = [P0, P1].map(|partition| bench.entries_in(partition, Timer::FlowVerify));
-    assert_eq!(after, [0, before[1]], "the other partition is as it was");
-    for asked in bench.probe.asked() {
+    assert_eq!(entries().await, [0, before[1]], "the other partition is as it was");
+    for asked in bench.asked().await {
         match asked {
             Asked::Scan(partition, scan) if partition == Some(P0) => {
                 assert!(!matches!(scan.target, Target::Records(_)))
             }
             Asked::Scan(None, scan) => assert_eq!(scan.target, Target::Due, "the look of the runner"),
             Asked::Scan(..) => panic!("a scan of another partition"),
-            Asked::Read(partition, _) | Asked::Commit(partition) => assert_eq!(partition, P0),
+            Asked::Read(partition, _) | Asked::Commit(partition, _) => assert_eq!(partition, P0),
             Asked::Now => {}
         }
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due() {
-    let bench = Bench::new().await;
+pub async fn sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     for _ in 0..250 {
         bench.flow(1).await;
     }
-    pass(15_000).await;
-    bench.probe.asked();
+    bench.pass(15_000).await;
+    bench.asked().await;
     let mut passes = Vec::new();
     loop {
         let report = bench.scan(NAME).await;
@@ -87,40 +85,36 @@ async fn sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due() {
             break;
         }
     }
-    assert_eq!((passes, bench.entries(Timer::FlowVerify)), (vec![100, 100, 50], 0));
-    let pages = bench.probe.asked().into_iter().filter(|asked| asked.due().is_some());
+    assert_eq!((passes, bench.entries(Timer::FlowVerify).await), (vec![100, 100, 50], 0));
+    let pages = bench.asked().await.into_iter().filter(|asked| asked.due().is_some());
     for page in pages {
         let Asked::Scan(_, scan) = page else { unreachable!("only scans have a timer") };
         assert!(scan.limit <= 100, "{}", scan.limit);
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_4_a_page_that_cannot_be_read_ends_the_pass_of_its_partition_only() {
-    let bench = Bench::with(2, Filter::NONE).await;
+pub async fn sc_4_a_page_that_cannot_be_read_ends_the_pass_of_its_partition_only(kind: impl Kind) {
+    let bench = Bench::with(&kind, 2, Filter::NONE).await;
     for number in 0..64 {
         let flow = FlowSubmission::new("keyed").idempotency_key(format!("k{number}")).member("a", work());
         bench.submit(flow).await;
     }
-    pass(15_000).await;
+    bench.pass(15_000).await;
     bench.probe.refuse(|asked| matches!(asked, Asked::Scan(Some(P0), _)));
     assert_eq!(bench.counts(NAME).await, (0, 1));
     let other = bench.engine.scan(NAME, P1).await.unwrap();
     assert!(other.processed > 0 && other.errors == 0, "{other:?}");
     bench.probe.obey();
-    let due = bench.entries(Timer::FlowVerify) as u32;
+    let due = bench.entries(Timer::FlowVerify).await as u32;
     assert_eq!(bench.counts(NAME).await, (due, 0), "the next pass finds them");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pass() {
-    let bench = Bench::new().await;
+pub async fn sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pass(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(7).await;
-    pass(15_000).await;
-    bench.store.insert_due(
-        P0,
-        &DueEntry { at: Time::from_ms(1), timer: Timer::FlowVerify as u8, kind: 99, key: (&b"?"[..]).into() },
-    );
+    bench.pass(15_000).await;
+    let poison = DueEntry { at: Time::from_ms(1), timer: Timer::FlowVerify as u8, kind: 99, key: (&b"?"[..]).into() };
+    kind.insert_due(&bench.store, P0, &poison).await;
     bench.probe.edit(|_, pages| {
         for page in pages.iter_mut() {
             page.more |= page.entries.len() > 1;
@@ -131,7 +125,7 @@ async fn sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pas
     assert_eq!((report.processed, report.poison), (1, 1), "{report:?}");
     assert_eq!(bench.record(flow).await.summary.verified_no, Some(bench.record(flow).await.summary.change_no));
     bench.flow(1).await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     bench.probe.edit(|_, pages| {
         for page in pages.iter_mut() {
             (page.entries, page.more) = (Vec::new(), true);
@@ -141,30 +135,28 @@ async fn sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pas
     assert_eq!((report.processed, report.errors, report.more), (0, 0, false));
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_6_without_the_time_of_the_store_no_flow_is_verified() {
-    let bench = Bench::new().await;
+pub async fn sc_6_without_the_time_of_the_store_no_flow_is_verified(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = finished(&bench, 2).await;
     bench.probe.refuse(|asked| matches!(asked, Asked::Now));
     assert_eq!(bench.engine.not_ready().await, Some("store_unreachable"), "the clock could not be read");
     assert_eq!(bench.counts(NAME).await, (0, 1));
     assert_eq!(bench.record(flow).await.summary.verified_at, None);
     bench.probe.obey();
-    bench.probe.asked();
+    bench.asked().await;
     assert_eq!(bench.counts(NAME).await, (1, 0));
-    let readings = bench.probe.asked().iter().filter(|asked| matches!(asked, Asked::Now)).count();
+    let readings = bench.asked().await.iter().filter(|asked| matches!(asked, Asked::Now)).count();
     assert_eq!(readings, 1, "once in the pass");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_7_all_flows_of_a_pass_carry_its_time() {
-    let bench = Bench::new().await;
+pub async fn sc_7_all_flows_of_a_pass_carry_its_time(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let mut flows = Vec::new();
     for _ in 0..5 {
         flows.push(bench.flow(2).await);
-        pass(7).await;
+        bench.pass(7).await;
     }
-    pass(15_000).await;
+    bench.pass(15_000).await;
     let now = bench.engine.now();
     assert_eq!(bench.counts(NAME).await, (5, 0));
     for flow in flows {
@@ -172,63 +164,61 @@ async fn sc_7_all_flows_of_a_pass_carry_its_time() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_8_an_entry_of_a_flow_that_is_gone_is_stale() {
+pub async fn sc_8_an_entry_of_a_flow_that_is_gone_is_stale(kind: impl Kind) {
     // SC-9, SC-10: a read or a removal that fails is neither, and the entry is met again.
-    let bench = Bench::new().await;
+    let bench = Bench::new(&kind).await;
     let gone = Key::Flow(FlowId::new(P0, uuid::Uuid::from_u128(7)));
-    bench.store.insert_due(P0, &DueEntry::new(Due { timer: Timer::FlowVerify, at: Time::from_ms(5) }, gone));
+    kind.insert_due(&bench.store, P0, &DueEntry::new(Due { timer: Timer::FlowVerify, at: Time::from_ms(5) }, gone))
+        .await;
     bench.probe.refuse(|asked| matches!(asked, Asked::Read(..)));
     assert_eq!(bench.counts(NAME).await, (0, 1));
-    assert_eq!(bench.entries(Timer::FlowVerify), 1, "SC-9 a failed read is not `gone`");
+    assert_eq!(bench.entries(Timer::FlowVerify).await, 1, "SC-9 a failed read is not `gone`");
     bench.probe.refuse(|asked| matches!(asked, Asked::Commit(..)));
     let report = bench.scan(NAME).await;
-    assert_eq!((report.processed, report.stale, bench.entries(Timer::FlowVerify)), (0, 0, 1), "SC-10");
+    assert_eq!((report.processed, report.stale, bench.entries(Timer::FlowVerify).await), (0, 0, 1), "SC-10");
     bench.probe.obey();
     let report = bench.scan(NAME).await;
     assert_eq!((report.processed, report.stale, report.errors), (0, 1, 0));
-    assert_eq!(bench.entries(Timer::FlowVerify), 0);
-    assert!(!bench.store.dump(P0).records.contains_key(&gone), "no summary is written");
+    assert_eq!(bench.entries(Timer::FlowVerify).await, 0);
+    assert_eq!(plant::raw(&*bench.store, gone).await, None, "no summary is written");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_12_an_index_of_members_that_cannot_be_read_is_no_zero() {
+pub async fn sc_12_an_index_of_members_that_cannot_be_read_is_no_zero(kind: impl Kind) {
     // SC-13: members come in pages of 500, all of them.
-    let bench = Bench::new().await;
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(1_200).await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     bench.probe.refuse(is_members);
     assert_eq!(bench.counts(NAME).await, (0, 1));
     let unread = bench.record(flow).await;
     assert_eq!((unread.summary.total_members, unread.summary.verified_at, unread.hot.doubt), (1_200, None, None));
     bench.probe.obey();
-    bench.probe.asked();
+    bench.asked().await;
     assert_eq!(bench.counts(NAME).await, (1, 0));
     let verified = bench.record(flow).await.summary;
     assert_eq!((verified.total_members, verified.verified_no), (1_200, Some(verified.change_no)));
-    let pages = bench.probe.asked().into_iter().filter(is_members).map(|asked| match asked {
+    let pages = bench.asked().await.into_iter().filter(is_members).map(|asked| match asked {
         Asked::Scan(partition, scan) => (partition, scan.limit),
         other => panic!("{other:?}"),
     });
     assert_eq!(pages.collect::<Vec<_>>(), [(Some(P0), 500); 3], "SC-13");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_14_members_that_are_all_gone_are_drift_and_no_silent_zero() {
-    let bench = Bench::new().await;
+pub async fn sc_14_members_that_are_all_gone_are_drift_and_no_silent_zero(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(3).await;
     for at in 0..3 {
-        plant::remove(&bench.store, Key::Execution(member_id(flow, &format!("m{at:04}")))).await;
+        plant::remove(&*bench.store, Key::Execution(member_id(flow, &format!("m{at:04}")))).await;
     }
     let bench = bench.again().await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     assert_eq!(bench.counts(NAME).await, (0, 0), "a doubt is no verdict");
     assert_eq!(bench.record(flow).await.summary.total_members, 3, "nothing is set right at once");
-    pass(15_000).await;
+    bench.pass(15_000).await;
     assert_eq!(bench.counts(NAME).await, (1, 0));
     assert_eq!(bench.record(flow).await.summary.total_members, 0);
     assert_eq!(bench.count("weft_flow_summary_repairs_total", &[]), 1);
-    let repaired = bench.events().into_iter().find_map(|event| match event.fact {
+    let repaired = bench.events().await.into_iter().find_map(|event| match event.fact {
         Fact::FlowRepaired { fields, was, is, .. } => Some((fields, was, is)),
         _ => None,
     });
@@ -237,12 +227,11 @@ async fn sc_14_members_that_are_all_gone_are_drift_and_no_silent_zero() {
     assert_eq!((was[at], is[at]), (3, 0));
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_15_entries_that_name_no_member_are_in_no_count() {
+pub async fn sc_15_entries_that_name_no_member_are_in_no_count(kind: impl Kind) {
     // SC-16: members are those of the flow's own partition.
-    let bench = Bench::new().await;
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(4).await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     bench.probe.edit(|scan, pages| {
         if scan.target == Target::Index(IndexId::Members) {
             let real = pages[0].entries[0].clone();
@@ -251,18 +240,17 @@ async fn sc_15_entries_that_name_no_member_are_in_no_count() {
             pages[0].entries.insert(0, Entry { partition: P1, ..real });
         }
     });
-    bench.probe.asked();
+    bench.asked().await;
     assert_eq!(bench.counts(NAME).await, (1, 0));
     assert_eq!(bench.record(flow).await.summary.verified_no, Some(bench.record(flow).await.summary.change_no));
     let foreign = |asked: &Asked| is_members(asked) && !matches!(asked, Asked::Scan(Some(P0), _));
-    assert!(!bench.probe.asked().iter().any(foreign), "SC-16");
+    assert!(!bench.asked().await.iter().any(foreign), "SC-16");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_17_an_unreadable_member_gives_no_verdict() {
-    let bench = Bench::new().await;
+pub async fn sc_17_an_unreadable_member_gives_no_verdict(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(3).await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     let before = bench.record(flow).await;
     // Missing: its place is there and it is not.
     bench.probe.edit(|scan, pages| {
@@ -274,44 +262,44 @@ async fn sc_17_an_unreadable_member_gives_no_verdict() {
     let after = bench.record(flow).await;
     assert_eq!((after.summary, after.hot.state), (before.summary.clone(), before.hot.state.clone()));
     // Damaged: its bytes say nothing.
-    plant::damage(&bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
+    plant::damage(&*bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
     let bench = bench.again().await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     assert_eq!(bench.counts(NAME).await, (0, 1));
     let after = bench.record(flow).await;
     assert_eq!((after.summary, after.hot.doubt), (before.summary, None));
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_24_totals_and_members_change_in_one_commit() {
-    let store = memory(1);
+pub async fn sc_24_totals_and_members_change_in_one_commit(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let wrong = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let told = wrong.clone();
-    store.set_observer(Box::new(move |commit| {
-        let dump = commit.dump();
-        for (flow, summary, counted) in super::recounts(&dump) {
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let looks = seen.clone();
+    bench.probe.observe(move |records| {
+        for (flow, summary, counted) in super::recounts(&records) {
+            looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             if summary.by_state != counted.by_state || summary.total_members != counted.total_members {
-                told.lock().unwrap().push((flow, commit.head.position.seq));
+                told.lock().unwrap().push((flow, summary, counted));
             }
         }
-    }));
-    let bench = Bench::on(store, Filter::NONE).await;
+    });
     bench.submit(fan(5)).await;
     work_off(&bench.client).await;
     assert_eq!(*wrong.lock().unwrap(), []);
+    assert!(seen.load(std::sync::atomic::Ordering::SeqCst) > 6, "the flow was looked at after each of its commits");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_25_a_flow_that_fails_holds_up_no_other() {
-    let bench = Bench::new().await;
+pub async fn sc_25_a_flow_that_fails_holds_up_no_other(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let damaged = bench.flow(1).await;
-    pass(1).await;
+    bench.pass(1).await;
     for _ in 0..120 {
         bench.flow(1).await;
     }
-    plant::damage(&bench.store, Key::Execution(member_id(damaged, "m0000")), schema::HOT).await;
+    plant::damage(&*bench.store, Key::Execution(member_id(damaged, "m0000")), schema::HOT).await;
     let bench = bench.again().await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     let (log, _guard) = crate::kit::log::Log::listen();
     let (first, second) = (bench.scan(NAME).await, bench.scan(NAME).await);
     assert_eq!((first.processed, first.errors, first.more), (99, 1, true), "the next page comes at once");
@@ -319,55 +307,56 @@ async fn sc_25_a_flow_that_fails_holds_up_no_other() {
     assert_eq!(log.take("could not handle an item").len(), 1, "one warning");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_26_a_finished_flow_is_let_go_after_a_whole_and_equal_view_only() {
+pub async fn sc_26_a_finished_flow_is_let_go_after_a_whole_and_equal_view_only(kind: impl Kind) {
     // SC-27: a view that broke off in the middle releases nothing, however large the flow.
-    let bench = Bench::new().await;
+    let bench = Bench::new(&kind).await;
     let flow = finished(&bench, 600).await;
     bench.probe.refuse(|asked| match asked {
         Asked::Scan(_, scan) => is_members(asked) && scan.ranges[0].after.is_some(),
         _ => false,
     });
     assert_eq!(bench.counts(NAME).await, (0, 1));
-    assert_eq!((bench.entries(Timer::FlowVerify), bench.record(flow).await.summary.verified_at), (1, None), "SC-27");
+    assert_eq!(
+        (bench.entries(Timer::FlowVerify).await, bench.record(flow).await.summary.verified_at),
+        (1, None),
+        "SC-27"
+    );
     bench.probe.obey();
     assert_eq!(bench.counts(NAME).await, (1, 0));
-    assert_eq!(bench.entries(Timer::FlowVerify), 0);
+    assert_eq!(bench.entries(Timer::FlowVerify).await, 0);
     assert_eq!(bench.counts(NAME).await, (0, 0), "FL-184 nothing is left to look at");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_28_the_end_is_readable_before_the_entry_goes() {
-    let bench = Bench::new().await;
+pub async fn sc_28_the_end_is_readable_before_the_entry_goes(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(2).await;
     work_off(&bench.client).await;
     assert_eq!(state(&bench.client, flow).await, "completed");
-    assert_eq!(bench.entries(Timer::FlowVerify), 1, "and nobody has verified it yet");
+    assert_eq!(bench.entries(Timer::FlowVerify).await, 1, "and nobody has verified it yet");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_its_time() {
-    let bench = Bench::new().await;
+pub async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_its_time(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(2).await;
     work_off(&bench.client).await;
-    plant::damage(&bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
+    plant::damage(&*bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
     let bench = bench.again().await;
     let mut tries = 0;
-    while bench.entries(Timer::FlowVerify) == 1 {
-        let due = bench.store.dump(P0).due.iter().find(|entry| entry.timer() == Some(Timer::FlowVerify)).unwrap().at;
-        pass(due.since(bench.engine.now())).await;
+    while bench.entries(Timer::FlowVerify).await == 1 {
+        let due = plant::timer_of(&plant::entries(&*bench.store, P0, Timer::FlowVerify).await[0]).at;
+        bench.pass(due.since(bench.engine.now())).await;
         assert_eq!(bench.counts(NAME).await, (0, 1));
         tries += 1;
         assert!(tries < 50, "it is parked in the end");
     }
     assert_eq!(tries, 18, "SR-22, SR-23 three tries in each of five rounds, and three more");
-    assert_eq!(dead_letters(&bench.store).len(), 1);
-    pass(25 * 3_600_000).await;
+    assert_eq!(bench.dead_letters().await.len(), 1);
+    bench.pass(25 * 3_600_000).await;
     for _ in 0..20 {
         bench.scan("retention_trimmer").await;
     }
-    assert!(!bench.store.dump(P0).records.contains_key(&Key::Flow(flow)));
-    let letters = dead_letters(&bench.store);
+    assert_eq!(plant::raw(&*bench.store, Key::Flow(flow)).await, None);
+    let letters = bench.dead_letters().await;
     let of_member =
         |letter: &weft_core::record::dead_letter::Body| letter.key == member_id(flow, "m0001").uuid().as_bytes()[..];
     assert!(
@@ -376,19 +365,18 @@ async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_its_ti
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules() {
-    let bench = Bench::new().await;
+pub async fn sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     let flow = bench.flow(2).await;
     let (done, waiting) = (PublicState::Completed as usize, PublicState::Waiting as usize);
     // As if both had ended: by its counters the flow would be over.
-    plant::change_flow(&bench.store, flow, |flow| {
+    plant::change_flow(&*bench.store, flow, |flow| {
         (flow.summary.by_state[done], flow.summary.by_state[waiting]) = (2, 0);
     })
     .await;
     let bench = bench.again().await;
     for _ in 0..2 {
-        pass(15_000).await;
+        bench.pass(15_000).await;
         bench.scan(NAME).await;
     }
     let repaired = bench.record(flow).await;
@@ -397,19 +385,18 @@ async fn sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules() {
     assert_eq!(state(&bench.client, flow).await, "completed");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_33_a_filter_selects_flows_and_never_members() {
+pub async fn sc_33_a_filter_selects_flows_and_never_members(kind: impl Kind) {
     // SC-34, SC-35: nothing is read per member for it, and without a filter nothing at all.
     let filter = Filter { namespace: Some("shop".into()), tag: Some(("team".into(), "a".into())) };
-    let bench = Bench::with(1, filter).await;
+    let bench = Bench::with(&kind, 1, filter).await;
     let flow = |team: &str| {
         let flow = FlowSubmission::new("tagged").tag("team", team.to_owned());
         (0..3).fold(flow, |flow, at| flow.member(format!("m{at}"), work()))
     };
     let (mine, other) = (bench.submit(flow("a")).await, bench.submit(flow("b")).await);
     let foreign = bench.engine.client("elsewhere").unwrap().submit_flow(flow("a")).await.unwrap().value.id;
-    pass(15_000).await;
-    bench.probe.asked();
+    bench.pass(15_000).await;
+    bench.asked().await;
     let report = bench.scan(NAME).await;
     assert_eq!((report.processed, report.filtered, report.errors), (1, 2, 0));
     let verified = bench.record(mine).await.summary;
@@ -417,32 +404,31 @@ async fn sc_33_a_filter_selects_flows_and_never_members() {
     for left in [other, foreign] {
         assert_eq!(bench.record(left).await.summary.verified_at, None);
     }
-    let reads: usize = bench.probe.asked().iter().filter(|asked| matches!(asked, Asked::Read(..))).count();
+    let reads: usize = bench.asked().await.iter().filter(|asked| matches!(asked, Asked::Read(..))).count();
     assert!(reads <= 3, "SC-34 the flows for the filter and one for its count, not {reads}");
     assert!(ScannerConfig::default().filter.is_none() && Filter::default() == Filter::NONE, "SC-35");
-    let open = Bench::new().await;
+    let open = Bench::new(&kind).await;
     open.flow(2).await;
-    pass(15_000).await;
-    open.probe.asked();
+    open.pass(15_000).await;
+    open.asked().await;
     assert_eq!(open.counts(NAME).await, (1, 0));
-    let keys = open.probe.asked().into_iter().filter_map(|asked| match asked {
+    let keys = open.asked().await.into_iter().filter_map(|asked| match asked {
         Asked::Read(_, keys) => Some(keys),
         _ => None,
     });
     assert!(keys.flatten().all(|key| matches!(key, Key::Flow(_))), "SC-35 members come with their pages");
 }
 
-#[tokio::test(start_paused = true)]
-async fn sc_36_what_was_verified_or_repaired_is_processed_and_a_failure_an_error() {
-    let bench = Bench::new().await;
+pub async fn sc_36_what_was_verified_or_repaired_is_processed_and_a_failure_an_error(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
     assert_eq!(bench.counts(NAME).await, (0, 0), "nothing to do");
     let (good, wrong, bad) = (bench.flow(1).await, bench.flow(1).await, bench.flow(1).await);
-    plant::change_flow(&bench.store, wrong, |flow| flow.summary.failures = 9).await;
-    plant::damage(&bench.store, Key::Execution(member_id(bad, "m0000")), schema::HOT).await;
+    plant::change_flow(&*bench.store, wrong, |flow| flow.summary.failures = 9).await;
+    plant::damage(&*bench.store, Key::Execution(member_id(bad, "m0000")), schema::HOT).await;
     let bench = bench.again().await;
-    pass(15_000).await;
+    bench.pass(15_000).await;
     assert_eq!(bench.counts(NAME).await, (1, 1), "one equal, one in doubt, one unreadable");
-    pass(15_000).await;
+    bench.pass(15_000).await;
     assert_eq!(bench.counts(NAME).await, (1, 1), "one repaired, and the unreadable again");
     assert!(bench.record(good).await.summary.verified_at.is_some());
     assert_eq!(bench.record(wrong).await.summary.failures, 0);

@@ -1,30 +1,74 @@
 //! Background duties: what they find, what they leave alone, and what becomes of entries that make no sense.
 
-mod bench;
 mod dependency;
 mod edge_cancel;
+mod entries;
 mod flow_projector;
 mod flows;
 
-use crate::kit::*;
-use bytes::Bytes;
-use weft_core::change::{Batch, Body, Change, DueEntry, Write};
+use crate::kit::kinds::on_every_store;
+use crate::kit::plant::Records;
+use weft_core::FlowId;
+use weft_core::record::Record;
 use weft_core::record::flow::Summary;
-use weft_core::record::{Key, Record};
-use weft_core::schema::{Due, Kind, PartMask, Timer};
-use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
-use weft_engine::config::{Filter, ScannerConfig};
-use weft_engine::{Config, Engine, Submission};
-use weft_store::{MemoryStore, Outcome, Store};
+use weft_core::schema::PartMask;
 
-const P0: PartitionId = PartitionId(0);
+on_every_store! {
+    entries::sr_25_a_poison_entry_is_removed_and_leaves_a_dead_letter,
+    entries::sr_27_an_entry_whose_record_is_gone_is_stale_and_leaves_nothing,
+    entries::sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served,
+    entries::sr_12_nothing_waits_behind_items_of_another_filter,
+    entries::sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at,
+    flow_projector::sc_1_it_stands_behind_counters_that_commits_write,
+    flow_projector::sc_2_a_pass_is_over_one_partition_and_by_the_index,
+    flow_projector::sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due,
+    flow_projector::sc_4_a_page_that_cannot_be_read_ends_the_pass_of_its_partition_only,
+    flow_projector::sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pass,
+    flow_projector::sc_6_without_the_time_of_the_store_no_flow_is_verified,
+    flow_projector::sc_7_all_flows_of_a_pass_carry_its_time,
+    flow_projector::sc_8_an_entry_of_a_flow_that_is_gone_is_stale,
+    flow_projector::sc_12_an_index_of_members_that_cannot_be_read_is_no_zero,
+    flow_projector::sc_14_members_that_are_all_gone_are_drift_and_no_silent_zero,
+    flow_projector::sc_15_entries_that_name_no_member_are_in_no_count,
+    flow_projector::sc_17_an_unreadable_member_gives_no_verdict,
+    flow_projector::sc_24_totals_and_members_change_in_one_commit,
+    flow_projector::sc_25_a_flow_that_fails_holds_up_no_other,
+    flow_projector::sc_26_a_finished_flow_is_let_go_after_a_whole_and_equal_view_only,
+    flow_projector::sc_28_the_end_is_readable_before_the_entry_goes,
+    flow_projector::sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_its_time,
+    flow_projector::sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules,
+    flow_projector::sc_33_a_filter_selects_flows_and_never_members,
+    flow_projector::sc_36_what_was_verified_or_repaired_is_processed_and_a_failure_an_error,
+    edge_cancel::sc_38_what_a_crash_left_owed_is_gone_on_with,
+    edge_cancel::sc_39_only_the_index_of_what_is_owed_is_walked,
+    edge_cancel::sc_40_fifty_a_pass_and_nothing_starves_behind_what_is_left_alone,
+    edge_cancel::sc_41_an_index_that_cannot_be_read_is_one_error_and_an_empty_one_is_none,
+    edge_cancel::sc_42_an_entry_that_names_no_member_is_poison,
+    edge_cancel::sc_53_what_changed_is_processed_and_what_is_left_alone_is_nothing,
+    edge_cancel::sc_54_a_commit_that_fails_leaves_the_entry,
+    edge_cancel::sc_55_a_group_that_does_not_decode_is_parked_and_not_counted,
+    edge_cancel::sc_58_what_changed_something_is_logged_with_flow_and_downstream,
+    edge_cancel::sc_59_a_filter_applies_through_the_flow,
+    edge_cancel::sc_161_the_oldest_group_is_first_and_one_damaged_sibling_holds_up_nobody,
+    dependency::sc_100_an_id_says_its_partition_and_the_same_key_leads_to_the_same,
+    dependency::sc_108_edges_that_cannot_be_read_stop_the_commit_and_it_is_tried_again,
+    dependency::sc_112_a_member_without_a_lane_has_the_default_one_from_the_start,
+    dependency::sc_121_a_chain_of_a_thousand_is_skipped_without_any_timer,
+    dependency::sc_122_a_chain_has_no_depth_at_which_skipping_ends,
+    dependency::sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none,
+    dependency::sc_128_commits_are_bounded_and_others_are_served_in_between,
+    dependency::sc_159_what_the_audit_mends_is_told_and_counted,
+    dependency::sc_125_what_a_decided_group_found_is_counted_by_result,
+    flows::sc_152_the_deadline_of_a_flow_ends_it_with_its_members,
+    flows::sc_155_a_flow_goes_last_and_leaves_no_record,
+    flows::sc_160_a_cancel_that_a_dead_node_left_is_finished_by_another,
+    flows::sr_41_what_commits_left_is_told_until_it_is_done,
+    flows::sc_160_the_backlog_counts_members_and_not_flows,
+}
 
 /// Each flow that is whole, with its totals and a recount of its members.
-fn recounts(dump: &weft_store::memory::Dump) -> Vec<(FlowId, Summary, Summary)> {
-    let records = dump.records.iter().filter_map(|(key, stored)| {
-        let parts: Vec<(u8, Bytes)> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
-        Record::decode(*key, &parts, PartMask::ALL).ok()
-    });
+fn recounts(records: &Records) -> Vec<(FlowId, Summary, Summary)> {
+    let records = records.iter().filter_map(|(key, found)| Record::decode(*key, &found.parts, PartMask::ALL).ok());
     let records: Vec<Record> = records.collect();
     let flows = records.iter().filter_map(|record| match record {
         Record::Flow(flow) if flow.is_visible() => Some(flow),
@@ -43,156 +87,4 @@ fn recounts(dump: &weft_store::memory::Dump) -> Vec<(FlowId, Summary, Summary)> 
         (flow.id, flow.summary.clone(), counted)
     });
     counted.collect()
-}
-
-/// Waits until the due index is empty; each look lets virtual time go on.
-async fn until_handled(store: &MemoryStore) {
-    for _ in 0..1000 {
-        if store.dump(P0).due.is_empty() {
-            return;
-        }
-        pass(50).await;
-    }
-    panic!("due entries are left: {:?}", store.dump(P0).due);
-}
-
-fn dead_letters(store: &MemoryStore) -> Vec<weft_core::record::dead_letter::Body> {
-    let dump = store.dump(P0);
-    let letters = dump.records.iter().filter(|(key, _)| key.kind() == Kind::DeadLetter);
-    letters
-        .map(|(key, stored)| {
-            let parts: Vec<(u8, Bytes)> = stored.parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
-            match Record::decode(*key, &parts, Kind::DeadLetter.table().light) {
-                Ok(Record::DeadLetter(letter)) => letter.body,
-                other => panic!("{other:?}"),
-            }
-        })
-        .collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn sr_25_a_poison_entry_is_removed_and_leaves_a_dead_letter() {
-    let store = memory(1);
-    for (kind, key) in [(99, &b"whatever"[..]), (1, &b"too short"[..])] {
-        let entry = DueEntry { at: Time::from_ms(5), timer: Timer::Lease as u8, kind, key: key.into() };
-        store.insert_due(P0, &entry);
-    }
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    until_letters(&store, 2).await;
-    let letters = dead_letters(&store);
-    assert_eq!(letters.len(), 2);
-    assert!(letters.iter().any(|letter| letter.key == b"whatever"[..]));
-    let left = store.dump(P0).due;
-    assert!(left.iter().all(|entry| entry.timer() == Some(Timer::Retention)), "only the letters wait to go: {left:?}");
-    engine.shutdown().await;
-}
-
-async fn until_letters(store: &MemoryStore, count: usize) {
-    for _ in 0..1000 {
-        if dead_letters(store).len() == count {
-            return;
-        }
-        pass(50).await;
-    }
-    panic!("{} dead letters, not {count}", dead_letters(store).len());
-}
-
-#[tokio::test(start_paused = true)]
-async fn sr_27_an_entry_whose_record_is_gone_is_stale_and_leaves_nothing() {
-    let store = memory(1);
-    let key = Key::Execution(ExecutionId::new(P0, uuid::Uuid::from_u128(5)));
-    store.insert_due(P0, &DueEntry::new(Due { timer: Timer::Until, at: Time::from_ms(5) }, key));
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    until_handled(&store).await;
-    assert!(store.dump(P0).records.is_empty());
-    assert_eq!(engine.stats().scanner_stale, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served() {
-    let store = memory(1);
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    let client = engine.client("shop").unwrap();
-    let healthy = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
-    let damaged = client.submit(Submission::new("mail").delay_ms(900)).await.unwrap().id;
-    engine.shutdown().await;
-    damage(&store, damaged).await;
-    let engine = Engine::open(store.clone(), Config::default()).await.unwrap();
-    let client = engine.client("shop").unwrap();
-    let work = client.claim(worker().wait_ms(10_000)).await.unwrap().executions.remove(0);
-    assert_eq!(work.id, healthy);
-    until_letters(&store, 1).await;
-    let letter = dead_letters(&store).remove(0);
-    assert_eq!(letter.key, damaged.uuid().as_bytes()[..]);
-    assert!(letter.error.contains("hot"), "the letter names the part: {}", letter.error);
-    assert_eq!(client.get(damaged).await.unwrap_err().code(), "internal");
-    let stored = &store.dump(P0).records[&Key::Execution(damaged)];
-    assert_eq!(stored.parts[&0], b"\x01garbage"[..], "its bytes stay untouched");
-}
-
-/// Overwrites the hot part of a record with bytes that do not decode.
-async fn damage(store: &MemoryStore, id: ExecutionId) {
-    let dump = store.dump(P0);
-    let key = Key::Execution(id);
-    let stored = &dump.records[&key];
-    let batch = Batch {
-        id: CommitId(uuid::Uuid::from_u128(99)),
-        expect: dump.head,
-        fast: true,
-        strict: false,
-        now: dump.head.now,
-        raise: None,
-        reads: vec![(key, Some(stored.revision))],
-        writes: vec![Write {
-            key,
-            what: Change::Update {
-                old: stored.facets.clone(),
-                body: Body {
-                    facets: stored.facets.clone(),
-                    parts: vec![(0, Some(Bytes::from_static(b"\x01garbage")))],
-                },
-            },
-            due_add: Vec::new(),
-            due_remove: Vec::new(),
-        }],
-        due_drops: Vec::new(),
-        feed: Bytes::new(),
-        lanes: Vec::new(),
-    };
-    assert!(matches!(store.commit(P0, batch).await, Outcome::Applied { .. }));
-}
-
-#[tokio::test(start_paused = true)]
-async fn sr_12_nothing_waits_behind_items_of_another_filter() {
-    let store = memory(1);
-    let filter = Filter { namespace: Some("mine".into()), tag: None };
-    let scanners = ScannerConfig { filter, ..ScannerConfig::default() };
-    let engine = Engine::open(store.clone(), Config { scanners, ..Config::default() }).await.unwrap();
-    let foreign = engine.client("foreign").unwrap();
-    let items = (0..900).map(|_| Submission::new("mail").delay_ms(500)).collect();
-    assert!(foreign.submit_batch(items).await.iter().all(Result::is_ok));
-    let mine = engine.client("mine").unwrap();
-    mine.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
-    let reply = mine.claim(worker().wait_ms(10_000)).await.unwrap();
-    assert_eq!(reply.executions.len(), 1);
-    assert!(foreign.claim(worker().wait_ms(2_000)).await.unwrap().executions.is_empty(), "SR-36: left as they were");
-}
-
-#[tokio::test(start_paused = true)]
-async fn sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at() {
-    let filter = Filter { namespace: Some("mine".into()), tag: None };
-    let bench = bench::Bench::with(1, filter).await;
-    let foreign = bench.engine.client("foreign").unwrap();
-    for _ in 0..3 {
-        let items = (0..1_000).map(|_| Submission::new("mail").delay_ms(500)).collect();
-        assert!(foreign.submit_batch(items).await.iter().all(Result::is_ok));
-    }
-    let mine = bench.engine.client("mine").unwrap();
-    mine.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
-    pass(1_000).await;
-    let first = bench.scan("delayed_promoter").await;
-    assert_eq!((first.processed, first.filtered, first.more), (0, 2_000, true), "ten times its batch");
-    let second = bench.scan("delayed_promoter").await;
-    assert_eq!((second.processed, second.filtered, second.more), (1, 1_000, false));
-    assert_eq!(mine.claim(worker()).await.unwrap().executions.len(), 1);
 }

@@ -6,39 +6,7 @@ mod shapes;
 mod sizes;
 mod wrongs;
 
-use place::{Memory, OnPostgres, OnSqlite, OnValkey};
-
-macro_rules! on_every_store {
-    ($($suite:ident :: $name:ident),* $(,)?) => {
-        mod memory {
-            $(#[tokio::test(start_paused = true)]
-            async fn $name() {
-                super::$suite::$name(super::Memory).await;
-            })*
-        }
-
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$suite::$name(super::OnSqlite::new()).await;
-            })*
-        }
-
-        mod postgres {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$suite::$name(super::OnPostgres::new()).await;
-            })*
-        }
-
-        mod valkey {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$suite::$name(super::OnValkey::new()).await;
-            })*
-        }
-    };
-}
+use crate::kit::kinds::on_every_store;
 
 on_every_store! {
     shapes::fl_250_a_diamond_runs_and_its_join_gets_both_inputs,

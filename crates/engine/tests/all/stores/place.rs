@@ -1,11 +1,7 @@
-//! Where a scenario runs: a fresh store of one kind, and engines on it that can die.
+//! Engines on a store that can die.
 
-use crate::kit::memory;
-use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tempfile::TempDir;
 use weft_core::record::flow::Summary;
 use weft_core::reply::Claimed;
 use weft_core::{FlowId, Time};
@@ -13,130 +9,10 @@ use weft_engine::config::ScannerConfig;
 use weft_engine::flow::FlowSubmission;
 use weft_engine::runtime::BoxFuture;
 use weft_engine::{Claim, Client, Config, Engine, Runtime, TokioRuntime};
-use weft_servers::{shared_postgres_url, shared_valkey_url};
-use weft_store::{MemoryStore, Store};
-use weft_store_postgres::PostgresStore;
-use weft_store_sqlite::SqliteStore;
-use weft_store_valkey::ValkeyStore;
+use weft_store::Store;
 
 /// How long anything that is bound to come may take.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-/// One kind of store.
-pub trait Kind {
-    type Store: Store;
-
-    /// A store of one partition that nobody else uses.
-    fn open(&self) -> impl Future<Output = Self::Store>;
-
-    /// How large the scenarios are that are about size: it has to be more than what fits into a few commits.
-    fn many(&self) -> usize;
-
-    /// How often races are tried.
-    fn often(&self) -> usize;
-}
-
-pub struct Memory;
-
-impl Kind for Memory {
-    type Store = MemoryStore;
-
-    async fn open(&self) -> MemoryStore {
-        memory(1)
-    }
-
-    fn many(&self) -> usize {
-        10_000
-    }
-
-    fn often(&self) -> usize {
-        1_000
-    }
-}
-
-pub struct OnSqlite(TempDir);
-
-impl OnSqlite {
-    pub fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-}
-
-impl Kind for OnSqlite {
-    type Store = SqliteStore;
-
-    async fn open(&self) -> SqliteStore {
-        SqliteStore::open(weft_store_sqlite::Options::new(self.0.path().join("weft.db"))).unwrap()
-    }
-
-    fn many(&self) -> usize {
-        2_500
-    }
-
-    fn often(&self) -> usize {
-        100
-    }
-}
-
-/// A name that nobody else uses.
-fn name() -> String {
-    static MINTED: AtomicU64 = AtomicU64::new(1);
-    format!("flows_{}_{}", std::process::id(), MINTED.fetch_add(1, Ordering::Relaxed))
-}
-
-pub struct OnPostgres(String);
-
-impl OnPostgres {
-    pub fn new() -> Self {
-        Self(name())
-    }
-}
-
-impl Kind for OnPostgres {
-    type Store = PostgresStore;
-
-    async fn open(&self) -> PostgresStore {
-        let url = format!("{}?schema={}", shared_postgres_url(), self.0);
-        let options = weft_store_postgres::Options::from_url(&url).unwrap();
-        let options = options.migrate(weft_store_postgres::Migrate::Auto).partitions(1);
-        PostgresStore::open(options).await.unwrap()
-    }
-
-    fn many(&self) -> usize {
-        1_500
-    }
-
-    fn often(&self) -> usize {
-        40
-    }
-}
-
-pub struct OnValkey(String);
-
-impl OnValkey {
-    pub fn new() -> Self {
-        Self(name())
-    }
-}
-
-impl Kind for OnValkey {
-    type Store = ValkeyStore;
-
-    async fn open(&self) -> ValkeyStore {
-        let mut options = weft_store_valkey::Options::from_url(shared_valkey_url()).unwrap();
-        (options.prefix, options.partitions) = (self.0.clone(), 1);
-        options.migrate = weft_store_valkey::Migrate::Auto;
-        ValkeyStore::open(options).await.unwrap()
-    }
-
-    fn many(&self) -> usize {
-        1_500
-    }
-
-    fn often(&self) -> usize {
-        40
-    }
-}
 
 /// An engine that can be ended without a word, and a client of it.
 pub struct Node {

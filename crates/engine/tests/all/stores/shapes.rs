@@ -1,7 +1,8 @@
 //! Small graphs, step by step.
 
-use super::place::{Kind, Node, until};
+use super::place::{Node, until};
 use crate::kit::flows::{key_of, work};
+use crate::kit::kinds::Kind;
 use std::sync::Arc;
 use weft_core::flow::member_id;
 use weft_core::record::edge::On;

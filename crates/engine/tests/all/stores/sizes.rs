@@ -1,8 +1,9 @@
 //! Graphs that are larger than a commit, and races that are tried often.
 
 use super::cut::Cut;
-use super::place::{Kind, Node, until};
+use super::place::{Node, until};
 use crate::kit::flows::{claim_all, work};
+use crate::kit::kinds::Kind;
 use crate::kit::plant;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! What was planted wrong in a store, and what sets it right.
 
-use super::place::{Kind, Node, until};
+use super::place::{Node, until};
 use crate::kit::flows::work;
+use crate::kit::kinds::Kind;
 use crate::kit::plant;
 use std::sync::Arc;
 use weft_core::flow::member_id;

@@ -1,0 +1,23 @@
+//! Flows on the engine.
+
+mod runs;
+mod told;
+
+use crate::kit::kinds::on_every_store;
+
+on_every_store! {
+    runs::sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed,
+    runs::sc_159_a_fan_out_that_a_dead_node_left_is_finished_by_another,
+    runs::fl_180_totals_are_verified_after_a_change_and_never_repaired,
+    runs::sc_11_a_flow_without_members_is_open_and_costs_no_count,
+    runs::fl_132_fail_fast_cancels_what_lives,
+    runs::fl_202_a_purged_flow_leaves_nothing_behind,
+    runs::sc_159_a_pending_edge_whose_upstream_has_ended_is_found_by_the_audit,
+    told::fl_192_members_are_listed_by_their_keys_and_found_by_one,
+    told::ex_70_executions_are_listed_and_counted_by_flow,
+    told::api_40_a_bulk_job_over_a_flow_meets_its_members_and_no_others,
+    told::fl_192_lists_come_in_pages_and_each_member_and_edge_once,
+    told::fl_190_flows_are_listed_over_all_partitions_with_one_cursor,
+    told::fl_137_explain_says_what_a_flow_and_its_members_wait_for,
+    told::api_13_a_wait_that_begins_while_the_end_is_on_its_way_is_told_of_it,
+}
