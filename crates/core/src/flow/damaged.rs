@@ -118,7 +118,7 @@ fn outs(tx: &mut Tx<'_>, id: ExecutionId, from: u32, by: &Text, follow: &mut Fol
     if tx.prefetch_all((from..until).map(|number| Key::Edge(id, number))) {
         return Err(Stop::Miss);
     }
-    let end = Late { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, by: by.clone() };
+    let end = Late { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, replays: 0, by: by.clone() };
     let mut missing = false;
     for number in from..until {
         if let Ok(None) = tx.get(Key::Edge(id, number), PartMask::NONE) {

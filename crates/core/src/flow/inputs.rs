@@ -1,5 +1,6 @@
 //! What upstreams hand over: gathered at the first claim of an opening, and the same for every later one.
 
+use crate::command::Payload;
 use crate::error::Rejection;
 use crate::execution::claim::result;
 use crate::id::ExecutionId;
@@ -69,6 +70,18 @@ fn named_edges(tx: &mut Tx<'_>, execution: &Execution) -> Result<Vec<Edge>, Stop
     Ok(edges)
 }
 
+/// The result of the end that the edge was resolved with; the upstream may have been replayed since.
+fn value(tx: &mut Tx<'_>, id: ExecutionId, end: Resolution) -> Result<Option<Payload>, Stop> {
+    if end.attempt.is_some() {
+        return result(tx, id, end.attempt);
+    }
+    let upstream = tx.find_execution(id, PartMask::of(schema::RESULT))?;
+    Ok(upstream.and_then(|upstream| {
+        let forced = upstream.forced_result_of(end.replays)?;
+        Some(Payload { bytes: forced.bytes.clone()?, content_type: forced.content_type.clone() })
+    }))
+}
+
 /// One input. What does not fit beside the others is left to be read.
 fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut usize) -> Result<Input, Stop> {
     let id = edge.upstream;
@@ -94,7 +107,7 @@ fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut u
     }
     if *room == 0 {
         input.value = InputValue::Handle { bytes: None };
-    } else if let Some(payload) = result(tx, id, end.attempt)? {
+    } else if let Some(payload) = value(tx, id, end)? {
         let bytes = payload.bytes.len();
         input.value = match bytes <= *room {
             true => InputValue::Inline(payload),

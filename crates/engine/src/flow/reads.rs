@@ -485,7 +485,7 @@ pub async fn input(
             return Ok(page);
         }
         let value = match end.outcome {
-            Outcome::Success => payload(shared, upstream, end.attempt).await?,
+            Outcome::Success => payload(shared, upstream, end).await?,
             _ => None,
         };
         bytes += value.as_ref().map_or(0, |value| value.bytes.len());
@@ -494,19 +494,20 @@ pub async fn input(
     Ok(page)
 }
 
-async fn payload(shared: &Shared, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Rejection> {
+/// The result of the end that an edge was resolved with; the upstream may have been replayed since.
+async fn payload(shared: &Shared, id: ExecutionId, end: Resolution) -> Result<Option<Payload>, Rejection> {
     let given = |bytes: Option<&Bytes>, content_type: &Option<Text>| {
         bytes.map(|bytes| Payload { bytes: bytes.clone(), content_type: content_type.clone() })
     };
-    let (key, parts) = match attempt {
+    let (key, parts) = match end.attempt {
         Some(index) => (Key::Attempt(id, index), attempt_schema::LIGHT.with(PartMask::of(attempt_schema::RESULT))),
         None => (Key::Execution(id), schema::LIGHT.with(PartMask::of(schema::RESULT))),
     };
     Ok(match read_one(shared, key, parts).await? {
         Some(Record::Attempt(attempt)) => given(attempt.result(), &attempt.content_type),
-        Some(Record::Execution(execution)) => {
-            execution.forced_result().and_then(|forced| given(forced.bytes.as_ref(), &forced.content_type))
-        }
+        Some(Record::Execution(execution)) => execution
+            .forced_result_of(end.replays)
+            .and_then(|forced| given(forced.bytes.as_ref(), &forced.content_type)),
         _ => None,
     })
 }
