@@ -184,6 +184,24 @@ fn fl_75_what_does_not_fit_is_left_to_be_read_and_nothing_is_cut() {
 }
 
 #[test]
+fn fl_75_a_success_without_a_result_takes_no_room() {
+    let mut world = World::new();
+    let flow = world.flow_of("full bare given more last d full>d=1 bare>d=2 given>d=3 more>d=4 last>d=5", |_| {});
+    complete_with(&mut world, flow, "full", Some(Bytes::from(vec![b'x'; INPUTS_INLINE_MAX])));
+    complete_with(&mut world, flow, "bare", None);
+    complete_with(&mut world, flow, "given", Some("".into()));
+    complete_with(&mut world, flow, "more", Some("x".into()));
+    complete_with(&mut world, flow, "last", Some("".into()));
+    let claimed = world.claim_member(flow, "d");
+    let [full, bare, given, more, last] = &claimed.inputs[..] else { panic!("{:?}", claimed.inputs) };
+    assert!(matches!(&full.value, InputValue::Inline(payload) if payload.bytes.len() == INPUTS_INLINE_MAX));
+    assert_eq!(bare.value, InputValue::None, "there is nothing to be read");
+    assert_eq!(text(&given.value), "", "nor does an empty one");
+    assert_eq!(more.value, InputValue::Handle { bytes: Some(1) });
+    assert!(matches!(last.value, InputValue::Handle { .. }), "all after the first that does not fit");
+}
+
+#[test]
 fn fl_77_whoever_claims_a_member_gets_what_made_it_ready() {
     let mut world = World::new();
     let flow = world.flow_of("a b d a>d=a b>d=b", |_| {});

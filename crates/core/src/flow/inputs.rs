@@ -33,7 +33,7 @@ pub(crate) fn gather(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Input
         }
     };
     let mut inputs = Inputs::default();
-    let mut room = tx.limits().inputs_inline_max;
+    let mut room = Some(tx.limits().inputs_inline_max);
     let mut missing = false;
     for edge in edges {
         let Some(name) = edge.body.input.clone() else { continue };
@@ -82,8 +82,9 @@ fn value(tx: &mut Tx<'_>, id: ExecutionId, end: Resolution) -> Result<Option<Pay
     }))
 }
 
-/// One input. What does not fit beside the others is left to be read.
-fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut usize) -> Result<Input, Stop> {
+/// One input. What does not fit beside the others is left to be read, and so are all behind it: then there is no room, not
+/// even for what takes none.
+fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut Option<usize>) -> Result<Input, Stop> {
     let id = edge.upstream;
     let (upstream, there) = match tx.find_execution(id, PartMask::NONE)? {
         Some(upstream) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
@@ -105,16 +106,17 @@ fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut u
     if end.outcome != Outcome::Success {
         return Ok(input);
     }
-    if *room == 0 {
+    let Some(left) = *room else {
         input.value = InputValue::Handle { bytes: None };
-    } else if let Some(payload) = value(tx, id, end)? {
+        return Ok(input);
+    };
+    if let Some(payload) = value(tx, id, end)? {
         let bytes = payload.bytes.len();
-        input.value = match bytes <= *room {
-            true => InputValue::Inline(payload),
-            false => InputValue::Handle { bytes: Some(bytes as u64) },
+        *room = left.checked_sub(bytes);
+        input.value = match room {
+            Some(_) => InputValue::Inline(payload),
+            None => InputValue::Handle { bytes: Some(bytes as u64) },
         };
-        // From the first that does not fit on, all are left to be read.
-        *room = room.saturating_sub(bytes);
     }
     Ok(input)
 }
