@@ -3,7 +3,7 @@
 
 use super::follow::Follow;
 use super::resolve::{self, Late};
-use super::summary;
+use super::{siblings, summary};
 use crate::command::Principal;
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
@@ -186,43 +186,49 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, continuation: &Continuation, follow: &mut F
     }
 }
 
-/// A member can be read again: what passed it by is done now. Of more ends than one commit has room for the audit finds
-/// the rest.
+/// A member can be read again: what passed it by is done now. It is parked once, for the first that met it, so all that
+/// may have passed it by since is looked for.
 pub(crate) fn catch_up(tx: &mut Tx<'_>, execution: &Execution, timer: Timer) -> Result<(), Stop> {
     let Some(member) = execution.member() else { return Ok(()) };
-    match timer {
-        Timer::Resolve => {
-            let inlets = tx.execution(execution.id, PartMask::of(schema::INLETS))?.inlets().clone();
-            let partition = execution.id.partition();
-            let edges: Vec<Key> = inlets
-                .iter()
-                .map(|inlet| Key::Edge(ExecutionId::new(partition, inlet.upstream), inlet.number))
-                .take(FANOUT_PER_COMMIT)
-                .collect();
-            if tx.prefetch_all(edges.iter().copied()) {
-                return Err(Stop::Miss);
-            }
-            let mut missing = false;
-            for key in edges {
-                if let Ok(Some(Record::Edge(edge))) = tx.get(key, PartMask::NONE) {
-                    match catch_up_edge(tx, &edge) {
-                        Err(Stop::Miss) => missing = true,
-                        done => done?,
-                    }
-                }
-            }
-            if missing { Err(Stop::Miss) } else { Ok(()) }
-        }
-        Timer::FlowEnding => {
-            let (mut flow, now) = (tx.flow_of(member.flow)?, tx.now());
-            if let FlowState::Ending(ending) = &mut flow.hot.state {
-                (ending.next_at, ending.cursor) = (now, None);
-                tx.put_flow(flow);
-            }
-            Ok(())
-        }
-        _ => Ok(()),
+    if !matches!(timer, Timer::Resolve | Timer::GroupCancel | Timer::FlowEnding | Timer::FlowSeal) {
+        return Ok(());
     }
+    catch_up_ending(tx, member.flow)?;
+    catch_up_inlets(tx, execution.id)?;
+    siblings::catch_up(tx, execution)
+}
+
+/// Of more ends than one commit has room for the audit finds the rest.
+fn catch_up_inlets(tx: &mut Tx<'_>, id: ExecutionId) -> Result<(), Stop> {
+    let inlets = tx.execution(id, PartMask::of(schema::INLETS))?.inlets().clone();
+    let edges: Vec<Key> = inlets
+        .iter()
+        .map(|inlet| Key::Edge(ExecutionId::new(id.partition(), inlet.upstream), inlet.number))
+        .take(FANOUT_PER_COMMIT)
+        .collect();
+    if tx.prefetch_all(edges.iter().copied()) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    for key in edges {
+        if let Ok(Some(Record::Edge(edge))) = tx.get(key, PartMask::NONE) {
+            match catch_up_edge(tx, &edge) {
+                Err(Stop::Miss) => missing = true,
+                done => done?,
+            }
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(()) }
+}
+
+/// A flow that ends goes through its live members once more.
+fn catch_up_ending(tx: &mut Tx<'_>, flow: FlowId) -> Result<(), Stop> {
+    let (mut flow, now) = (tx.flow_of(flow)?, tx.now());
+    if let FlowState::Ending(ending) = &mut flow.hot.state {
+        (ending.next_at, ending.cursor) = (now, None);
+        tx.put_flow(flow);
+    }
+    Ok(())
 }
 
 /// Leaves the edge to a continuation, if it is pending although its upstream has ended.
