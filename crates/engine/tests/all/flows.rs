@@ -1,22 +1,28 @@
 //! Flows on the engine: resolved in the commit, carried on at once, verified, read in pages.
 
 use crate::kit::flows::*;
+use crate::kit::probe::{Asked, Probe};
 use crate::kit::*;
 use std::collections::BTreeMap;
-use weft_core::command::{DeadlineWish, Principal, Scopes, Steps};
+use weft_core::command::{DeadlineWish, Fence, Principal, Scopes, Steps};
 use weft_core::error::Rejection;
 use weft_core::filter::Filter;
+use weft_core::flow::member_id;
 use weft_core::record::bulk_job::Verb;
 use weft_core::record::continuation::Work;
 use weft_core::record::edge::On;
 use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{FailurePolicy, Mode, PublicFlowState, Remaining};
-use weft_core::record::member::MAIN;
+use weft_core::record::member::{GroupPolicy, MAIN, Then};
 use weft_core::record::{Key, Record};
-use weft_core::schema::{Kind, Timer};
+use weft_core::schema::{IndexId, Kind, Timer, execution as schema, flow as flow_schema};
 use weft_core::{FlowId, PartitionId};
-use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, MemberFilter, MemberOrder, Sealing};
-use weft_engine::{BulkRequest, Completion, Config, Engine, Failing, ForceFailing, ListFilter, Obstacle};
+use weft_engine::config::ScannerConfig;
+use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, Member, MemberFilter, MemberOrder, Sealing};
+use weft_engine::{
+    BulkRequest, Completion, Config, Engine, Failing, ForceCompleting, ForceFailing, ListFilter, Obstacle, Replaying,
+    TokioRuntime,
+};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
@@ -209,6 +215,170 @@ async fn fl_192_lists_come_in_pages_and_each_member_and_edge_once() {
     let group = kit.client.group(flow, "join", MAIN).await.unwrap();
     assert_eq!((group.group.n, group.pending.len(), group.sealed), (150, 20, true));
     assert_eq!(kit.client.group(flow, "join", "other").await.unwrap_err().code(), "not_found");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_192_edges_that_lead_to_a_member_are_found_without_a_walk_through_its_flow() {
+    let store = memory(1);
+    let probe = Probe::new(store.clone());
+    let runtime = std::sync::Arc::new(TokioRuntime::current());
+    let engine = Engine::open_on(probe.clone(), Config::default(), runtime).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    let flow = fan(150).link(Edge::new("m00007", "join").on(On::Any).group("tail"));
+    let flow = client.submit_flow(flow).await.unwrap().value.id;
+    until_quiet(&store).await;
+    let list = async |filter: EdgeFilter| {
+        let (mut names, mut after) = (Vec::new(), None);
+        loop {
+            let filter = EdgeFilter { after, limit: Some(40), ..filter.clone() };
+            let page = client.edges(flow, filter).await.unwrap();
+            assert!(page.edges.iter().all(|view| &*view.to == "join"));
+            names.extend(page.edges.iter().map(|view| format!("{}@{}", view.from, view.group)));
+            after = page.next;
+            if after.is_none() {
+                return names;
+            }
+        }
+    };
+    let to_join = EdgeFilter { downstream: Some("join".into()), ..EdgeFilter::default() };
+    probe.asked();
+    let names = list(to_join.clone()).await;
+    let walks = probe.asked().iter().filter(|asked| asked.is_of(IndexId::Members)).count();
+    assert_eq!((names.len(), walks), (151, 0));
+    let mut expected: Vec<String> = (0..150).map(|at| format!("m{at:05}@main")).collect();
+    expected.push("m00007@tail".into());
+    assert_eq!(names, expected, "each once, in the order they were added");
+    let tail = EdgeFilter { group: Some("tail".into()), ..to_join.clone() };
+    assert_eq!(list(tail).await, ["m00007@tail"]);
+    let both = EdgeFilter { upstream: Some("m00007".into()), ..to_join.clone() };
+    assert_eq!(list(both).await, ["m00007@main", "m00007@tail"]);
+    let source = claim_all(&client, 1).await.remove(0);
+    client.complete(Completion::of(&source)).await.unwrap();
+    let first = claim_all(&client, 1).await.remove(0);
+    client.complete(Completion::of(&first)).await.unwrap();
+    let met = EdgeFilter { state: Some("met".into()), ..to_join };
+    assert_eq!(list(met).await, [format!("{}@main", key_of(&first))]);
+    let nobody = EdgeFilter { downstream: Some("nobody".into()), ..EdgeFilter::default() };
+    assert!(list(nobody).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_191_what_does_not_decode_is_listed_on_its_row_and_fails_no_page() {
+    let kit = open().await;
+    let mut flows = Vec::new();
+    for _ in 0..3 {
+        flows.push(kit.client.submit_flow(fan(3)).await.unwrap().value.id);
+        pass(3).await;
+    }
+    let join = member_id(flows[0], "join");
+    plant::damage(&kit.store, Key::Flow(flows[1]), flow_schema::HOT).await;
+    plant::damage(&kit.store, Key::Execution(join), schema::MEMBER).await;
+    for limit in [1, 2, 50] {
+        let (mut listed, mut damaged, mut cursor) = (Vec::new(), Vec::new(), None);
+        loop {
+            let filter = FlowFilter { cursor, limit: Some(limit), ..FlowFilter::default() };
+            let page = kit.client.flows(filter).await.unwrap();
+            listed.extend(page.flows.iter().map(|(flow, _)| flow.id));
+            damaged.extend(page.damaged);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!((listed, damaged), (vec![flows[2], flows[0]], vec![flows[1]]), "pages of {limit}");
+        for mut order in [MemberOrder::Added(None), MemberOrder::Key(None)] {
+            let (mut keys, mut damaged) = (Vec::new(), Vec::new());
+            loop {
+                let filter = MemberFilter { order, limit: Some(limit), ..MemberFilter::default() };
+                let page = kit.client.members(flows[0], filter).await.unwrap();
+                keys.extend(page.members.iter().map(|(it, _)| it.member().unwrap().key.to_string()));
+                damaged.extend(page.damaged);
+                let Some(next) = page.next else { break };
+                order = next;
+            }
+            keys.sort();
+            assert_eq!((keys.join(" "), damaged), ("m00000 m00001 m00002 source".into(), vec![join]), "{limit}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_126_the_safety_net_reads_what_is_owed_and_no_other_group() {
+    let store = memory(1);
+    let probe = Probe::new(store.clone());
+    // No scan is started but by the test.
+    let scanners = ScannerConfig { at_once: 0, ..ScannerConfig::default() };
+    let config = || Config { scanners: scanners.clone(), ..Config::default() };
+    let runtime = std::sync::Arc::new(TokioRuntime::current());
+    let engine = Engine::open_on(probe.clone(), config(), runtime.clone()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    let mut flows = Vec::new();
+    for _ in 0..4 {
+        let join = Member::new("j", work()).join(GroupPolicy::AnyOf, Then::LetRun);
+        let flow = FlowSubmission::new("race").with(join).member("w", work().priority(9)).member("s", work());
+        flows.push(client.submit_flow(flow.edge("w", "j").edge("s", "j")).await.unwrap().value.id);
+        let winner = claim_all(&client, 1).await.remove(0);
+        client.complete(Completion::of(&winner)).await.unwrap();
+    }
+    plant::owe(&store, member_id(flows[2], "j"), engine.now()).await;
+    engine.shutdown().await;
+    let engine = Engine::open_on(probe.clone(), config(), runtime).await.unwrap();
+    pass(10_000).await;
+    probe.asked();
+    let report = engine.scan("edge_cancel_reconciler", P0).await.unwrap();
+    assert_eq!(report.errors, 0);
+    let asked = probe.asked();
+    let scans = asked.iter().filter(|asked| matches!(asked, Asked::Scan(Some(_), _)));
+    assert!(scans.clone().count() > 0 && scans.clone().all(|it| it.due() == Some(Timer::GroupCancel as i64)));
+    let read = asked.iter().filter_map(|asked| if let Asked::Read(_, keys) = asked { Some(keys) } else { None });
+    let read: Vec<Key> = read.flatten().copied().collect();
+    let of = |flow: FlowId| ["j", "s", "w"].map(|key| Key::Execution(member_id(flow, key)));
+    assert!(read.contains(&of(flows[2])[0]), "what is owed is looked at");
+    for flow in [flows[0], flows[1], flows[3]] {
+        assert!(of(flow).iter().all(|key| !read.contains(key)), "the other groups owe nothing: {read:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_86_a_chain_is_skipped_in_few_commits_and_without_a_wait() {
+    let kit = open().await;
+    let length = 4_000;
+    let mut flow = FlowSubmission::new("chain").member("m0", work());
+    for at in 1..length {
+        flow = flow.member(format!("m{at}"), work()).edge(format!("m{}", at - 1), format!("m{at}"));
+    }
+    let flow = kit.client.submit_flow(flow).await.unwrap().value.id;
+    until_quiet(&kit.store).await;
+    let first = kit.claim().await;
+    let (commits, began) = (|| kit.store.dump(P0).head.position.seq, tokio::time::Instant::now());
+    let before = commits();
+    kit.client.fail(Failing::of(&first)).await.unwrap();
+    let view = kit.client.wait_flow(flow, None, 60_000).await.unwrap();
+    let spent = (commits() - before, began.elapsed().as_millis());
+    assert_eq!(view.flow.summary.of(PublicState::Skipped), length - 1);
+    assert!(spent.0 <= 2 * u64::from(length).div_ceil(1_000), "{spent:?}: the soft limit of records is smaller");
+    assert_eq!(spent.1, 0, "no timer and no scanner in between");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fl_74_a_holder_reads_what_an_operator_gave_before_a_replay() {
+    let kit = open().await;
+    let flow = FlowSubmission::new("given").member("u", work()).member("d", work());
+    let flow = kit.client.submit_flow(flow.link(Edge::new("u", "d").input("x"))).await.unwrap().value.id;
+    let u = member_id(flow, "u");
+    kit.client.force_complete(ForceCompleting::new(u, "by hand").result(&b"first"[..])).await.unwrap();
+    let held = kit.claim().await;
+    let fence = Fence { lease: held.lease, epoch: held.epoch };
+    let read = async || {
+        let page = kit.client.held_input(held.id, fence, "x", None).await.unwrap();
+        page.values[0].2.as_ref().map(|payload| payload.bytes.clone())
+    };
+    kit.client.replay(Replaying::new(u, "again")).await.unwrap();
+    assert_eq!(read().await.as_deref(), Some(&b"first"[..]), "while it lives again");
+    kit.client.force_complete(ForceCompleting::new(u, "by hand").result(&b"second"[..])).await.unwrap();
+    assert_eq!(read().await.as_deref(), Some(&b"first"[..]));
+    let now = kit.client.result(u, 0).await.unwrap().bytes;
+    assert_eq!(now.as_deref(), Some(&b"second"[..]), "whoever asks for its result gets that of its last end");
 }
 
 #[tokio::test(start_paused = true)]
