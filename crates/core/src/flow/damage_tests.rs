@@ -250,11 +250,16 @@ fn fl_121_a_retry_catches_up_with_all_that_passed_a_member_by() {
 fn fl_57_a_member_that_cannot_be_read_does_not_keep_the_others_from_their_seal() {
     let mut world = World::new();
     let flow = world.flow_of("a b c", |flow| flow.seal = false);
-    damage(&mut world, member_id(flow, "b"), schema::HOT);
+    let good = damage(&mut world, member_id(flow, "b"), schema::HOT);
     let seal = SealFlow { flow, keys: None, within: None };
     assert_eq!(world.run(Command::SealFlow(seal)), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "a c"), ["waiting", "waiting"]);
     assert_eq!(letters(&world)[0].body.timer, Timer::FlowSeal);
+    world.records.get_mut(&Key::Execution(member_id(flow, "b"))).unwrap().parts.insert(schema::HOT, good);
+    assert_eq!((world.state(flow, "b"), world.stuck(flow).as_str()), ("waiting_children", "b"), "nobody seals it");
+    retry(&mut world).unwrap();
+    world.scan();
+    assert_eq!((world.state(flow, "b"), world.flow(flow).hot.unsealed), ("waiting", 0), "FL-234");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::id::{ExecutionId, FlowId};
 use crate::limits::FANOUT_PER_COMMIT;
 use crate::record::continuation::{Body, Rest, Work};
 use crate::record::execution::{Outcome, PublicState, Reason, Remnant};
-use crate::record::flow::{Flow, State as FlowState};
+use crate::record::flow::{Flow, Sealing, State as FlowState};
 use crate::record::tombstone::{self, Tombstone};
 use crate::record::{Continuation, Edge, Execution, Key, Record};
 use crate::reply::Expired;
@@ -193,7 +193,7 @@ pub(crate) fn catch_up(tx: &mut Tx<'_>, execution: &Execution, timer: Timer) -> 
     if !matches!(timer, Timer::Resolve | Timer::GroupCancel | Timer::FlowEnding | Timer::FlowSeal) {
         return Ok(());
     }
-    catch_up_ending(tx, member.flow)?;
+    catch_up_flow(tx, member.flow, timer)?;
     catch_up_inlets(tx, execution.id)?;
     siblings::catch_up(tx, execution)
 }
@@ -221,13 +221,18 @@ fn catch_up_inlets(tx: &mut Tx<'_>, id: ExecutionId) -> Result<(), Stop> {
     if missing { Err(Stop::Miss) } else { Ok(()) }
 }
 
-/// A flow that ends goes through its live members once more.
-fn catch_up_ending(tx: &mut Tx<'_>, flow: FlowId) -> Result<(), Stop> {
+/// A flow that ends, or that was sealed without the member, goes through its live members once more.
+fn catch_up_flow(tx: &mut Tx<'_>, flow: FlowId, timer: Timer) -> Result<(), Stop> {
     let (mut flow, now) = (tx.flow_of(flow)?, tx.now());
-    if let FlowState::Ending(ending) = &mut flow.hot.state {
-        (ending.next_at, ending.cursor) = (now, None);
-        tx.put_flow(flow);
+    match &mut flow.hot.state {
+        FlowState::Ending(ending) => (ending.next_at, ending.cursor) = (now, None),
+        FlowState::Open if timer == Timer::FlowSeal => {
+            let by = flow.hot.sealing.take().map_or_else(|| "engine".into(), |sealing| sealing.by);
+            flow.hot.sealing = Some(Sealing { after: None, since: now, by });
+        }
+        FlowState::Open | FlowState::Done { .. } => return Ok(()),
     }
+    tx.put_flow(flow);
     Ok(())
 }
 
