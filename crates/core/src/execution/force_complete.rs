@@ -9,6 +9,7 @@ use crate::limits::{Limits, REASON_MAX};
 use crate::record::attempt::AttemptState;
 use crate::record::execution::{ForcedResult, LeaseEnd, Outcome, Reason};
 use crate::reply::Reply;
+use crate::schema::{PartMask, execution as schema};
 use crate::text::{check_size, check_text};
 use crate::tx::{Stop, Tx};
 
@@ -24,14 +25,15 @@ pub fn force_complete(tx: &mut Tx<'_>, who: &Principal, cmd: &ForceComplete) -> 
     let now = tx.now();
     let mut execution = visible(tx, who, cmd.id, WITH_ACTIONS)?;
     refuse_done(&execution)?;
+    if execution.hot.open.is_none() {
+        execution = tx.execution(cmd.id, WITH_ACTIONS.with(PartMask::of(schema::RESULT)))?;
+    }
     note(&mut execution, "force_complete", who, &cmd.reason, now);
     match &mut execution.hot.open {
         Some(open) => open.set_result(cmd.result.clone(), cmd.content_type.clone()),
         // Attempts that have ended never change, so without an open one the result stays with the execution.
-        None => execution.set_forced_result(Some(ForcedResult {
-            bytes: cmd.result.clone(),
-            content_type: cmd.content_type.clone(),
-        })),
+        None => execution
+            .push_forced_result(ForcedResult { bytes: cmd.result.clone(), content_type: cmd.content_type.clone() }),
     }
     let outcome = Outcome::Success;
     let end = End {

@@ -34,8 +34,8 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
             let armed = execution.timers().into_iter().find(|due| due.timer == timer);
             let trouble = let_go(execution.trouble().cloned(), armed, timer, &letter, now);
             execution.set_trouble(trouble);
+            tx.put_execution((*execution).clone());
             damaged::catch_up(tx, &execution, timer)?;
-            tx.put_execution(*execution);
         }
         Some(Record::Continuation(mut continuation)) => {
             may_touch(who, &continuation.body.namespace)?;

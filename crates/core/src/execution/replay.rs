@@ -11,6 +11,7 @@ use crate::limits::{HORIZON_MS, PRIORITY_MAX, REASON_MAX};
 use crate::record::Execution;
 use crate::record::execution::{Deadline, Holds, Next, Outcome, State, Why};
 use crate::reply::Reply;
+use crate::schema::{PartMask, execution as schema};
 use crate::text::{check_range, check_text};
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
@@ -53,7 +54,14 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay, follow: &mut Follo
     };
     let deadline_at = deadline_at(&execution, cmd, now)?;
     if outcome == Outcome::Success && attempt.is_none() {
-        execution.set_forced_result(None);
+        // A downstream that was handed it may ask for it again.
+        match execution.member().is_some_and(|member| member.outs > 0) {
+            true => {
+                execution = tx.execution(cmd.id, WITH_ACTIONS.with(PartMask::of(schema::RESULT)))?;
+                execution.keep_forced_results();
+            }
+            false => execution.drop_forced_results(),
+        }
     }
     execution.set_checkpoint(None);
     let hot = &mut execution.hot;

@@ -9,6 +9,7 @@ use crate::kit::flows::*;
 use crate::kit::{PARTITION, World};
 use crate::record::execution::{Outcome, PublicState, Reason};
 use crate::record::flow::{Cause, FailurePolicy, FlowOutcome, Mode, Remaining, State};
+use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::record::{DeadLetter, Key, Record};
 use crate::reply::Reply;
 use crate::schema::{Timer, execution as schema, flow as flow_schema};
@@ -197,14 +198,68 @@ fn fl_145_a_member_that_can_be_read_again_is_cancelled_by_a_retry() {
 }
 
 #[test]
+fn fl_121_a_sibling_that_can_be_read_again_is_cancelled_by_a_retry() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c j other b>j c>j a>j a>other", |flow| {
+        policy(flow, "j", MAIN, GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    });
+    for (key, ended) in [("b", "cancelled"), ("a", "waiting")] {
+        let id = member_id(flow, key);
+        let good = damage(&mut world, id, schema::HOT);
+        if key == "b" {
+            let needed = damage(&mut world, member_id(flow, "a"), schema::HOT);
+            world.complete_member(flow, "c");
+            world.records.get_mut(&Key::Execution(member_id(flow, "a"))).unwrap().parts.insert(schema::HOT, needed);
+        }
+        world.records.get_mut(&Key::Execution(id)).unwrap().parts.insert(schema::HOT, good);
+        let of_key = letters(&world).into_iter().find(|letter| letter.body.key[..] == id.uuid().as_bytes()[..]);
+        let letter = of_key.expect("FL-121 it is parked on its own");
+        assert_eq!(letter.body.timer, Timer::GroupCancel);
+        let retry = RetryParked { letter: letter.uuid, partition: PARTITION };
+        assert_eq!(world.run(Command::RetryParked(retry)), Ok(Reply::Noted));
+        assert_eq!(world.state(flow, key), ended, "{key}");
+    }
+    let cause = world.member(flow, "b").member().unwrap().cause.clone();
+    assert!(matches!(cause, Some(EndedBy::Sibling { verdict: GroupState::Satisfied, .. })), "{cause:?}");
+    world.planted = false;
+    for key in ["a", "j", "other"] {
+        world.complete_member(flow, key);
+    }
+    assert_eq!((world.flow_state(flow), world.flow(flow).summary.members_neutral), ("completed", 1));
+}
+
+#[test]
+fn fl_121_a_retry_catches_up_with_all_that_passed_a_member_by() {
+    let mut world = World::new();
+    let flow = world.flow_of("u v b c j u>b v>b b>j c>j", |flow| {
+        policy(flow, "j", MAIN, GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    });
+    let id = member_id(flow, "b");
+    let good = damage(&mut world, id, schema::HOT);
+    world.complete_member(flow, "u");
+    world.complete_member(flow, "c");
+    world.records.get_mut(&Key::Execution(id)).unwrap().parts.insert(schema::HOT, good);
+    let parked = letters(&world);
+    assert_eq!((parked.len(), parked[0].body.timer), (1, Timer::Resolve), "it is parked once");
+    retry(&mut world).unwrap();
+    world.scan();
+    assert_eq!((world.state(flow, "b"), world.flow(flow).summary.edges_pending), ("cancelled", 1), "v still runs");
+}
+
+#[test]
 fn fl_57_a_member_that_cannot_be_read_does_not_keep_the_others_from_their_seal() {
     let mut world = World::new();
     let flow = world.flow_of("a b c", |flow| flow.seal = false);
-    damage(&mut world, member_id(flow, "b"), schema::HOT);
+    let good = damage(&mut world, member_id(flow, "b"), schema::HOT);
     let seal = SealFlow { flow, keys: None, within: None };
     assert_eq!(world.run(Command::SealFlow(seal)), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "a c"), ["waiting", "waiting"]);
     assert_eq!(letters(&world)[0].body.timer, Timer::FlowSeal);
+    world.records.get_mut(&Key::Execution(member_id(flow, "b"))).unwrap().parts.insert(schema::HOT, good);
+    assert_eq!((world.state(flow, "b"), world.stuck(flow).as_str()), ("waiting_children", "b"), "nobody seals it");
+    retry(&mut world).unwrap();
+    world.scan();
+    assert_eq!((world.state(flow, "b"), world.flow(flow).hot.unsealed), ("waiting", 0), "FL-234");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::follow::Follow;
 use super::resolve::{self, Late};
-use super::summary;
+use super::{siblings, summary};
 use crate::command::Principal;
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
@@ -12,7 +12,7 @@ use crate::id::{ExecutionId, FlowId};
 use crate::limits::FANOUT_PER_COMMIT;
 use crate::record::continuation::{Body, Rest, Work};
 use crate::record::execution::{Outcome, PublicState, Reason, Remnant};
-use crate::record::flow::{Flow, State as FlowState};
+use crate::record::flow::{Flow, Sealing, State as FlowState};
 use crate::record::tombstone::{self, Tombstone};
 use crate::record::{Continuation, Edge, Execution, Key, Record};
 use crate::reply::Expired;
@@ -118,7 +118,7 @@ fn outs(tx: &mut Tx<'_>, id: ExecutionId, from: u32, by: &Text, follow: &mut Fol
     if tx.prefetch_all((from..until).map(|number| Key::Edge(id, number))) {
         return Err(Stop::Miss);
     }
-    let end = Late { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, by: by.clone() };
+    let end = Late { outcome: Outcome::Failed, reason: Reason::Operator, attempt: None, replays: 0, by: by.clone() };
     let mut missing = false;
     for number in from..until {
         if let Ok(None) = tx.get(Key::Edge(id, number), PartMask::NONE) {
@@ -186,43 +186,54 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, continuation: &Continuation, follow: &mut F
     }
 }
 
-/// A member can be read again: what passed it by is done now. Of more ends than one commit has room for the audit finds
-/// the rest.
+/// A member can be read again: what passed it by is done now. It is parked once, for the first that met it, so all that
+/// may have passed it by since is looked for.
 pub(crate) fn catch_up(tx: &mut Tx<'_>, execution: &Execution, timer: Timer) -> Result<(), Stop> {
     let Some(member) = execution.member() else { return Ok(()) };
-    match timer {
-        Timer::Resolve => {
-            let inlets = tx.execution(execution.id, PartMask::of(schema::INLETS))?.inlets().clone();
-            let partition = execution.id.partition();
-            let edges: Vec<Key> = inlets
-                .iter()
-                .map(|inlet| Key::Edge(ExecutionId::new(partition, inlet.upstream), inlet.number))
-                .take(FANOUT_PER_COMMIT)
-                .collect();
-            if tx.prefetch_all(edges.iter().copied()) {
-                return Err(Stop::Miss);
-            }
-            let mut missing = false;
-            for key in edges {
-                if let Ok(Some(Record::Edge(edge))) = tx.get(key, PartMask::NONE) {
-                    match catch_up_edge(tx, &edge) {
-                        Err(Stop::Miss) => missing = true,
-                        done => done?,
-                    }
-                }
-            }
-            if missing { Err(Stop::Miss) } else { Ok(()) }
-        }
-        Timer::FlowEnding => {
-            let (mut flow, now) = (tx.flow_of(member.flow)?, tx.now());
-            if let FlowState::Ending(ending) = &mut flow.hot.state {
-                (ending.next_at, ending.cursor) = (now, None);
-                tx.put_flow(flow);
-            }
-            Ok(())
-        }
-        _ => Ok(()),
+    if !matches!(timer, Timer::Resolve | Timer::GroupCancel | Timer::FlowEnding | Timer::FlowSeal) {
+        return Ok(());
     }
+    catch_up_flow(tx, member.flow, timer)?;
+    catch_up_inlets(tx, execution.id)?;
+    siblings::catch_up(tx, execution)
+}
+
+/// Of more ends than one commit has room for the audit finds the rest.
+fn catch_up_inlets(tx: &mut Tx<'_>, id: ExecutionId) -> Result<(), Stop> {
+    let inlets = tx.execution(id, PartMask::of(schema::INLETS))?.inlets().clone();
+    let edges: Vec<Key> = inlets
+        .iter()
+        .map(|inlet| Key::Edge(ExecutionId::new(id.partition(), inlet.upstream), inlet.number))
+        .take(FANOUT_PER_COMMIT)
+        .collect();
+    if tx.prefetch_all(edges.iter().copied()) {
+        return Err(Stop::Miss);
+    }
+    let mut missing = false;
+    for key in edges {
+        if let Ok(Some(Record::Edge(edge))) = tx.get(key, PartMask::NONE) {
+            match catch_up_edge(tx, &edge) {
+                Err(Stop::Miss) => missing = true,
+                done => done?,
+            }
+        }
+    }
+    if missing { Err(Stop::Miss) } else { Ok(()) }
+}
+
+/// A flow that ends, or that was sealed without the member, goes through its live members once more.
+fn catch_up_flow(tx: &mut Tx<'_>, flow: FlowId, timer: Timer) -> Result<(), Stop> {
+    let (mut flow, now) = (tx.flow_of(flow)?, tx.now());
+    match &mut flow.hot.state {
+        FlowState::Ending(ending) => (ending.next_at, ending.cursor) = (now, None),
+        FlowState::Open if timer == Timer::FlowSeal => {
+            let by = flow.hot.sealing.take().map_or_else(|| "engine".into(), |sealing| sealing.by);
+            flow.hot.sealing = Some(Sealing { after: None, since: now, by });
+        }
+        FlowState::Open | FlowState::Done { .. } => return Ok(()),
+    }
+    tx.put_flow(flow);
+    Ok(())
 }
 
 /// Leaves the edge to a continuation, if it is pending although its upstream has ended.

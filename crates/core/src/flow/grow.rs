@@ -399,13 +399,14 @@ fn end_of(place: &Place<'_>) -> Option<Late> {
         Who::New(_) => None,
         Who::There(execution) => match &execution.hot.state {
             MemberState::Done { outcome, reason, attempt, by, .. } => {
-                Some(Late { outcome: *outcome, reason: *reason, attempt: *attempt, by: by.clone() })
+                let replays = execution.hot.replays;
+                Some(Late { outcome: *outcome, reason: *reason, attempt: *attempt, replays, by: by.clone() })
             }
             _ => None,
         },
         Who::Gone(tombstone) => {
             let (outcome, reason) = (tombstone.body.outcome, tombstone.body.reason);
-            Some(Late { outcome, reason, attempt: None, by: "engine".into() })
+            Some(Late { outcome, reason, attempt: None, replays: 0, by: "engine".into() })
         }
     }
 }

@@ -248,3 +248,17 @@ fn fl_73_names_of_inputs_are_unique_unless_they_collect() {
     let given: Vec<(&str, &str)> = claimed.inputs.iter().map(|input| (&*input.name, &*input.upstream)).collect();
     assert_eq!(given, [("x", "a"), ("y[]", "b"), ("y[]", "d")], "in the order in which the edges were added");
 }
+
+#[test]
+fn fl_41_the_reply_names_members_in_their_order_and_roots_are_ready_in_the_same_commit() {
+    let mut world = World::new();
+    let commits = world.commits;
+    let reply = world.try_flow("z m a k z>m a>m m>k", |_| {}).unwrap();
+    assert_eq!(world.commits, commits + 1);
+    let expected = ["z", "m", "a", "k"].map(|key| (key.into(), member_id(reply.id, key)));
+    assert_eq!(reply.members, expected, "in the order given, which is not that of the graph");
+    assert_eq!(reply.revision, world.flow(reply.id).hot.revision);
+    assert_eq!(world.states(reply.id, "z a m k"), ["waiting", "waiting", "waiting_children", "waiting_children"]);
+    world.grow(reply.id, "late").unwrap();
+    assert_eq!(world.flow(reply.id).hot.revision, reply.revision + 1);
+}

@@ -1,13 +1,16 @@
 //! What upstreams hand over: once, whole, and the same for every try of an opening.
 
+use crate::codec;
 use crate::command::*;
 use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
 use crate::limits::INPUTS_INLINE_MAX;
-use crate::record::execution::Outcome;
+use crate::record::execution::{ForcedResult, Outcome};
+use crate::record::{Key, Record};
 use crate::reply::{Claimed, InputValue};
+use crate::schema::execution as schema;
 use crate::{ExecutionId, FlowId};
 use bytes::Bytes;
 
@@ -17,6 +20,11 @@ fn complete_with(world: &mut World, flow: FlowId, key: &str, result: Option<Byte
     let content_type = result.is_some().then(|| "text/plain".into());
     let complete = Complete { id: claimed.id, fence, result, content_type, steps: vec![] };
     world.run(Command::Complete(complete)).unwrap();
+}
+
+fn force_complete(id: ExecutionId, result: Option<&'static str>) -> Command {
+    let result = result.map(Bytes::from);
+    Command::ForceComplete(ForceComplete { id, result, content_type: None, reason: "by hand".into() })
 }
 
 fn text(value: &InputValue) -> &str {
@@ -71,6 +79,72 @@ fn fl_74_later_tries_get_the_same_bytes_even_if_an_upstream_is_replayed() {
 }
 
 #[test]
+fn fl_74_what_an_operator_gave_stays_with_those_that_were_handed_it() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d e u>d=x u>e=x", |flow| flow.members[1].submit.policy.retry.max_retries = 3);
+    let u = member_id(flow, "u");
+    world.run(force_complete(u, Some("first"))).unwrap();
+    let first = world.claim_member(flow, "d");
+    assert_eq!(text(&first.inputs[0].value), "first");
+    let retried = |world: &mut World, held: &Claimed| {
+        world.run(calls::fail(held.id, fence(held))).unwrap();
+        world.now = world.now + 600_000;
+        world.scan();
+        world.claim_member(flow, "d")
+    };
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    let live = retried(&mut world, &first);
+    assert_eq!(text(&live.inputs[0].value), "first", "while the upstream lives again");
+    world.run(force_complete(u, Some("second"))).unwrap();
+    let third = retried(&mut world, &live);
+    assert_eq!(text(&third.inputs[0].value), "first", "though it was given another");
+    assert_eq!(text(&world.claim_member(flow, "e").inputs[0].value), "second", "whoever begins now gets that one");
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    world.run(force_complete(u, None)).unwrap();
+    let fourth = retried(&mut world, &third);
+    assert_eq!(text(&fourth.inputs[0].value), "first", "nor if it was given none");
+    assert_eq!(world.execution(u).forced_result().map(|given| &given.bytes), Some(&None));
+}
+
+#[test]
+fn ex_66_what_an_operator_gave_goes_with_a_replay_if_nobody_was_handed_it() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d=x", |_| {});
+    let (alone, last) = (world.submit(|_| {}), member_id(flow, "d"));
+    world.complete_member(flow, "u");
+    for id in [alone, last] {
+        world.run(force_complete(id, Some("given"))).unwrap();
+        world.run(Command::Replay(calls::replay(id))).unwrap();
+        assert!(!world.records[&Key::Execution(id)].parts.contains_key(&schema::RESULT));
+    }
+}
+
+#[test]
+fn forced_results_of_before_they_were_numbered_are_read() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d=x", |flow| flow.members[1].submit.policy.retry.max_retries = 3);
+    let u = member_id(flow, "u");
+    world.complete_member(flow, "u");
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    world.run(force_complete(u, Some("old"))).unwrap();
+    // Format 1 has the one result, without its number, and edges do not say how often their upstream was replayed.
+    let given = ForcedResult { bytes: Some("old".into()), content_type: None };
+    let stored = world.records.get_mut(&Key::Execution(u)).unwrap();
+    stored.parts.insert(schema::RESULT, codec::encode(&given)).unwrap();
+    let Some(Record::Edge(edge)) = world.record(Key::Edge(u, 0)) else { panic!("an edge") };
+    assert_eq!(edge.body.resolved.map(|end| end.replays), Some(1), "it is read back");
+    let stored = world.records.get_mut(&Key::Edge(u, 0)).unwrap();
+    stored.parts.insert(0, codec::encode(&edge.body)).unwrap();
+    assert_eq!(world.execution(u).forced_result(), Some(&given));
+    let first = world.claim_member(flow, "d");
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    world.run(calls::fail(first.id, fence(&first))).unwrap();
+    world.at(600_000).scan();
+    let second = world.claim_member(flow, "d");
+    assert_eq!([first, second].map(|held| text(&held.inputs[0].value).to_owned()), ["old", "old"]);
+}
+
+#[test]
 fn fl_74_a_replay_of_the_downstream_pins_anew() {
     let mut world = World::new();
     let flow = world.flow_of("a b d a*>d=x[] b*>d=x[]", |flow| {
@@ -107,6 +181,24 @@ fn fl_75_what_does_not_fit_is_left_to_be_read_and_nothing_is_cut() {
         })
         .collect();
     assert_eq!(kinds, ["whole", "handle", "handle"], "in the order of the edges after the limit");
+}
+
+#[test]
+fn fl_75_a_success_without_a_result_takes_no_room() {
+    let mut world = World::new();
+    let flow = world.flow_of("full bare given more last d full>d=1 bare>d=2 given>d=3 more>d=4 last>d=5", |_| {});
+    complete_with(&mut world, flow, "full", Some(Bytes::from(vec![b'x'; INPUTS_INLINE_MAX])));
+    complete_with(&mut world, flow, "bare", None);
+    complete_with(&mut world, flow, "given", Some("".into()));
+    complete_with(&mut world, flow, "more", Some("x".into()));
+    complete_with(&mut world, flow, "last", Some("".into()));
+    let claimed = world.claim_member(flow, "d");
+    let [full, bare, given, more, last] = &claimed.inputs[..] else { panic!("{:?}", claimed.inputs) };
+    assert!(matches!(&full.value, InputValue::Inline(payload) if payload.bytes.len() == INPUTS_INLINE_MAX));
+    assert_eq!(bare.value, InputValue::None, "there is nothing to be read");
+    assert_eq!(text(&given.value), "", "nor does an empty one");
+    assert_eq!(more.value, InputValue::Handle { bytes: Some(1) });
+    assert!(matches!(last.value, InputValue::Handle { .. }), "all after the first that does not fit");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What upstreams hand over: gathered at the first claim of an opening, and the same for every later one.
 
+use crate::command::Payload;
 use crate::error::Rejection;
 use crate::execution::claim::result;
 use crate::id::ExecutionId;
@@ -32,7 +33,7 @@ pub(crate) fn gather(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Input
         }
     };
     let mut inputs = Inputs::default();
-    let mut room = tx.limits().inputs_inline_max;
+    let mut room = Some(tx.limits().inputs_inline_max);
     let mut missing = false;
     for edge in edges {
         let Some(name) = edge.body.input.clone() else { continue };
@@ -69,8 +70,21 @@ fn named_edges(tx: &mut Tx<'_>, execution: &Execution) -> Result<Vec<Edge>, Stop
     Ok(edges)
 }
 
-/// One input. What does not fit beside the others is left to be read.
-fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut usize) -> Result<Input, Stop> {
+/// The result of the end that the edge was resolved with; the upstream may have been replayed since.
+fn value(tx: &mut Tx<'_>, id: ExecutionId, end: Resolution) -> Result<Option<Payload>, Stop> {
+    if end.attempt.is_some() {
+        return result(tx, id, end.attempt);
+    }
+    let upstream = tx.find_execution(id, PartMask::of(schema::RESULT))?;
+    Ok(upstream.and_then(|upstream| {
+        let forced = upstream.forced_result_of(end.replays)?;
+        Some(Payload { bytes: forced.bytes.clone()?, content_type: forced.content_type.clone() })
+    }))
+}
+
+/// One input. What does not fit beside the others is left to be read, and so are all behind it: then there is no room, not
+/// even for what takes none.
+fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut Option<usize>) -> Result<Input, Stop> {
     let id = edge.upstream;
     let (upstream, there) = match tx.find_execution(id, PartMask::NONE)? {
         Some(upstream) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
@@ -92,16 +106,17 @@ fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut u
     if end.outcome != Outcome::Success {
         return Ok(input);
     }
-    if *room == 0 {
+    let Some(left) = *room else {
         input.value = InputValue::Handle { bytes: None };
-    } else if let Some(payload) = result(tx, id, end.attempt)? {
+        return Ok(input);
+    };
+    if let Some(payload) = value(tx, id, end)? {
         let bytes = payload.bytes.len();
-        input.value = match bytes <= *room {
-            true => InputValue::Inline(payload),
-            false => InputValue::Handle { bytes: Some(bytes as u64) },
+        *room = left.checked_sub(bytes);
+        input.value = match room {
+            Some(_) => InputValue::Inline(payload),
+            None => InputValue::Handle { bytes: Some(bytes as u64) },
         };
-        // From the first that does not fit on, all are left to be read.
-        *room = room.saturating_sub(bytes);
     }
     Ok(input)
 }

@@ -145,3 +145,32 @@ fn fl_183_a_repair_that_shows_a_flow_to_be_over_lets_the_rules_end_it() {
     let repaired = world.events.iter().filter(|event| event.fact.name() == "flow.repaired").count();
     assert_eq!(repaired, 1);
 }
+
+#[test]
+fn fl_175_the_totals_are_of_all_members_whatever_their_tags_and_kinds() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d parent a>d", |flow| {
+        for (at, member) in flow.members.iter_mut().enumerate() {
+            member.submit.tags.insert("team".into(), format!("t{}", at % 2).into());
+            member.submit.lane = ["mail", "gpu"][at % 2].into();
+            member.submit.kind = format!("kind{at}").into();
+            member.critical = at != 1;
+        }
+    });
+    let held = world.claim_member(flow, "parent");
+    world.within(&held, "child").unwrap();
+    let ready = world.member(flow, "a").spec.lane.clone();
+    assert_eq!(&*ready, "mail");
+    world.complete_member(flow, "a");
+    world.fail_member(flow, "b");
+    let summary = world.flow(flow).summary;
+    let of = |state| summary.of(state);
+    assert_eq!((summary.total_members, summary.live(), summary.failures), (6, 4, 0));
+    let ended = (of(PublicState::Completed), of(PublicState::Failed));
+    assert_eq!((ended, of(PublicState::Active), of(PublicState::Waiting)), ((1, 1), 1, 3));
+    let tagged = |team: &str| {
+        let members = world.members_of(flow);
+        members.iter().filter(|it| it.tags().get("team").is_some_and(|tag| **tag == *team)).count()
+    };
+    assert_eq!((tagged("t0"), tagged("t1")), (3, 2), "a view per tag is made from the members, and one has none");
+}

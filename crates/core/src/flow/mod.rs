@@ -84,6 +84,8 @@ mod growth_tests;
 #[cfg(test)]
 mod input_tests;
 #[cfg(test)]
+mod invariant_tests;
+#[cfg(test)]
 mod large_tests;
 #[cfg(test)]
 mod member_tests;

@@ -7,7 +7,7 @@ use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
 use crate::record::execution::{Outcome, PublicState, Reason, State};
 use crate::record::flow::{Cause, CompletionPolicy, FailurePolicy, FlowOutcome, Mode, Remaining, State as FlowState};
-use crate::record::member::{GroupPolicy, MAIN, Then};
+use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::Reply;
 use crate::{ExecutionId, FlowId};
 
@@ -271,4 +271,68 @@ fn fl_134_members_without_a_seal_end_with_a_flow_that_was_decided_before_it() {
     world.complete_member(flow, "a");
     let done = world.flow(flow);
     assert_eq!((done.public_state().name(), done.summary.of(PublicState::Cancelled)), ("completed", 1));
+}
+
+#[test]
+fn fl_35_an_all_of_is_impossible_at_the_first_unmet_edge_and_stays_so() {
+    for first in ["a", "b", "c"] {
+        let mut world = World::new();
+        let flow = world.flow_of("a b c d a>d b>d c>d", |_| {});
+        world.fail_member(flow, first);
+        let group = |world: &World| world.member(flow, "d").member().unwrap().groups[0].clone();
+        let decided = group(&world);
+        assert_eq!((decided.state, world.state(flow, "d")), (GroupState::Impossible, "skipped"), "{first}");
+        world.now = world.now + 10;
+        for other in ["a", "b", "c"].into_iter().filter(|key| *key != first) {
+            world.complete_member(flow, other);
+        }
+        let later = group(&world);
+        assert_eq!((later.state, later.decided_at), (decided.state, decided.decided_at), "whatever the others do");
+        assert_eq!((later.met, later.unmet), (2, 1), "FL-33 only its counters move");
+        assert_eq!((world.state(flow, "d"), finishes(&world, member_id(flow, "d"))), ("skipped", 1));
+    }
+}
+
+#[test]
+fn fl_110_a_decided_group_cancels_what_is_left_of_it_on_either_verdict() {
+    for (ends, verdict) in [([true, true], GroupState::Satisfied), ([false, false], GroupState::Impossible)] {
+        let mut world = World::new();
+        let flow = world.flow_of("a b waits runs late d a>d b>d waits>d runs>d late>d other late>other", |flow| {
+            policy(flow, "d", MAIN, GroupPolicy::Quorum(if ends[0] { 2 } else { 4 }), CANCEL);
+        });
+        let held = world.claim_member(flow, "runs");
+        for (key, good) in ["a", "b"].into_iter().zip(ends) {
+            assert_eq!(world.state(flow, "waits"), "waiting", "only a decision cancels");
+            if good { world.complete_member(flow, key) } else { world.fail_member(flow, key) }
+        }
+        assert_eq!(world.states(flow, "waits runs late"), ["cancelled", "cancelled", "waiting"], "other needs late");
+        for key in ["waits", "runs"] {
+            assert_eq!(end(&world, flow, key), (Outcome::Cancelled, Reason::Sibling));
+            let (downstream, group) = (member_id(flow, "d"), MAIN.into());
+            let cause = world.member(flow, key).member().unwrap().cause.clone();
+            assert_eq!(cause, Some(EndedBy::Sibling { downstream, group, verdict }), "{key}");
+        }
+        let told = world.run(calls::renew(held.id, fence(&held))).unwrap_err();
+        assert_eq!(told.code(), "cancelled", "its worker is told");
+    }
+}
+
+#[test]
+fn fl_136_completed_skipped_and_neutral_members_are_no_failure() {
+    let mut world = World::new();
+    let names = (0..10).map(|at| format!("s{at}"));
+    let edges = (0..10).map(|at| format!("s{at}>j"));
+    let line = names.chain(edges).collect::<Vec<_>>().join(" ") + " j bad j!>bad";
+    let flow = world.flow_of(&line, |flow| policy(flow, "j", MAIN, GroupPolicy::AnyOf, CANCEL));
+    world.complete_member(flow, "s4");
+    assert_eq!(world.flow_state(flow), "blocked", "two live");
+    world.complete_member(flow, "j");
+    let done = world.flow(flow);
+    let counts = [PublicState::Completed, PublicState::Cancelled, PublicState::Skipped].map(|it| done.summary.of(it));
+    assert_eq!((counts, done.summary.members_neutral), ([2, 9, 1], 9));
+    assert_eq!((done.public_state().name(), done.summary.failures), ("completed", 0));
+    let flow = world.flow_of("a b", |_| {});
+    world.complete_member(flow, "a");
+    world.run(Command::Cancel(calls::cancel(member_id(flow, "b")))).unwrap();
+    assert_eq!(world.flow_state(flow), "failed", "a cancel that somebody asked for is none of these");
 }

@@ -1,10 +1,14 @@
 //! What goes when: members at their own time, the flow last.
 
+use crate::command::*;
+use crate::error::Rejection;
 use crate::flow::member_id;
 use crate::kit::World;
+use crate::kit::calls::{call, force_fail};
 use crate::kit::flows::*;
 use crate::record::Key;
-use crate::reply::Expired;
+use crate::record::flow::Remaining;
+use crate::reply::{Expired, Reply};
 use crate::schema::Timer;
 
 #[test]
@@ -39,4 +43,31 @@ fn fl_201_all_members_whose_time_was_over_go_when_the_flow_is_done_however_many_
     world.at(100_000_000).scan();
     world.at(200_000_000).scan();
     assert!(world.is_swept(), "FL-202");
+}
+
+#[test]
+fn fl_203_an_operator_purges_a_flow_at_once_and_only_one_that_is_done() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b", |flow| flow.retention_ms = None);
+    let purge = Command::PurgeFlow(PurgeFlow { flow, reason: "known".into() });
+    let mut submits = call(purge.clone());
+    submits.principal.scopes = Scopes::SUBMIT.with(Scopes::WORK);
+    assert_eq!(world.call(&submits).unwrap_err().code(), "forbidden");
+    for state in ["blocked", "running", "ending"] {
+        match state {
+            "running" => drop(world.claim_member(flow, "a")),
+            "ending" => {
+                let remaining = Remaining::FinishActive;
+                world.run(Command::CancelFlow(CancelFlow { flow, remaining, reason: "".into() })).unwrap();
+            }
+            _ => {}
+        }
+        assert_eq!(world.run(purge.clone()), Err(Rejection::FlowNotTerminal { state }));
+    }
+    world.run(force_fail(member_id(flow, "a"))).unwrap();
+    assert_eq!(world.flow_state(flow), "cancelled");
+    assert_eq!(world.run(purge.clone()), Ok(Reply::FlowPurging));
+    assert_eq!(world.run(purge), Err(Rejection::FlowNotFound), "out of sight at once");
+    world.scan();
+    assert!(world.is_swept(), "no time had to pass: {:?}", world.records.keys());
 }

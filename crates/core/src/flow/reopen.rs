@@ -140,7 +140,8 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
             && let Some(upstream) = tx.find_execution(edge.upstream, PartMask::NONE)?
         {
             let now = end_now(&upstream, edge.body.on, tx.now());
-            if now.map(|now| (now.outcome, now.reason, now.attempt)) != Some((end.outcome, end.reason, end.attempt)) {
+            let which = |end: Resolution| (end.outcome, end.reason, end.attempt, end.replays);
+            if now.map(which) != Some(which(end)) {
                 edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
                 tx.put(Record::Edge(edge.clone()));
             }
@@ -154,7 +155,8 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
 fn end_now(upstream: &Execution, on: On, at: Time) -> Option<Resolution> {
     match upstream.hot.state {
         State::Done { outcome, reason, attempt, .. } => {
-            Some(Resolution { met: resolve::meets(on, outcome, reason), outcome, reason, attempt, at, order: 0 })
+            let (met, replays) = (resolve::meets(on, outcome, reason), upstream.hot.replays);
+            Some(Resolution { met, outcome, reason, attempt, at, order: 0, replays })
         }
         _ => None,
     }

@@ -400,3 +400,74 @@ fn sc_31_a_repair_never_decides_by_wrong_counters() {
     world.verify_flow(flow, due).unwrap();
     assert_eq!(world.flow_state(flow), "open", "a doubt decides nothing");
 }
+
+#[test]
+fn fl_125_the_safety_net_cancels_nobody_and_leaves_every_byte() {
+    let (mut world, flow, join) = owing(600);
+    let cancelled = |world: &World| world.flow(flow).summary.of(PublicState::Cancelled);
+    while owed(&world, join).is_some() {
+        let (before, due, some) = (world.records.clone(), world.due.clone(), cancelled(&world));
+        assert_eq!(reconcile(&mut world, join), Reconciled::LeftAlone);
+        assert_eq!((&world.records, &world.due, cancelled(&world)), (&before, &due, some));
+        let since = world.execution(join).member().unwrap().owed_since().unwrap();
+        world.expire(Key::Execution(join), Timer::GroupCancel, since).unwrap();
+    }
+    assert_eq!(cancelled(&world), 599, "that was the dispatcher");
+}
+
+#[test]
+fn fl_127_dispatcher_and_safety_net_cancel_each_sibling_once_and_end_the_entry_once() {
+    // Each bit is a turn: whose it is, over and over.
+    for turns in 0..32u32 {
+        let (mut world, flow, join) = owing(900);
+        let due = world.execution(join).member().unwrap().owed_since().unwrap();
+        let entry = DueEntry::new(Due { timer: Timer::GroupCancel, at: due }, Key::Execution(join));
+        let (mut gone, mut was_there) = (0, true);
+        for turn in 0..16 {
+            world.now = world.now + 3_000;
+            if turns >> (turn % 5) & 1 == 0 {
+                let seen_at = world.now;
+                reconcile_seen(&mut world, ReconcileGroup { id: join, due, seen_at });
+            } else {
+                world.expire(Key::Execution(join), Timer::GroupCancel, due).unwrap();
+            }
+            let is_there = world.due.contains(&entry);
+            assert!(was_there || !is_there, "it does not come back");
+            gone += u32::from(was_there && !is_there);
+            was_there = is_there;
+        }
+        let ends = world.events.iter().filter(|event| event.fact.name() == "execution.finished");
+        let mut ended: Vec<_> = ends.filter_map(|event| event.execution).collect();
+        let count = ended.len();
+        ended.sort();
+        ended.dedup();
+        assert_eq!(ended.len(), count, "{turns:b}: none was cancelled twice");
+        let all = turns != 0;
+        assert_eq!((gone, owed(&world, join).is_none()), (u32::from(all), all), "{turns:b}: the entry ends once");
+        if all {
+            assert_eq!(world.flow(flow).summary.members_neutral, 899, "{turns:b}");
+        }
+    }
+}
+
+#[test]
+fn fl_184_a_finished_and_verified_flow_has_no_timer_until_a_replay() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b", |flow| flow.retention_ms = None);
+    for key in ["a", "b"] {
+        world.complete_member(flow, key);
+    }
+    let key = Key::Flow(flow);
+    let timers = |world: &World| {
+        let of_flow = |entry: &&DueEntry| entry.kind == key.kind() as u8 && entry.key == key.to_bytes().as_slice();
+        world.due.iter().filter(of_flow).filter_map(DueEntry::timer).collect::<Vec<_>>()
+    };
+    assert_eq!(timers(&world), [Timer::FlowVerify], "it has just changed");
+    world.at(15_000).scan();
+    assert!(timers(&world).is_empty());
+    let (before, commits) = (world.records.clone(), world.commits);
+    world.at(86_000_000).scan();
+    assert_eq!((&world.records, world.commits), (&before, commits), "a day later it has cost nothing");
+    world.run(Command::Replay(calls::replay(member_id(flow, "b")))).unwrap();
+    assert!(timers(&world).contains(&Timer::FlowVerify));
+}

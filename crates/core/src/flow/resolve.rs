@@ -56,7 +56,7 @@ fn outs_from(tx: &mut Tx<'_>, upstream: &Execution, from: u32, follow: &mut Foll
         if (follow.room(tx) == 0 && !missing) || !(patient || is_known(tx, upstream.id, number)) {
             return Ok(Some(number));
         }
-        let end = End { id: upstream.id, outcome, reason, attempt };
+        let end = End { id: upstream.id, outcome, reason, attempt, replays: upstream.hot.replays };
         match one(tx, number, end, by, follow) {
             Err(Stop::Miss) => missing = true,
             done => done?,
@@ -90,6 +90,7 @@ struct End {
     outcome: Outcome,
     reason: Reason,
     attempt: Option<u32>,
+    replays: u32,
 }
 
 /// Resolves one edge, unless it is. What does not decode is parked and passed: it holds up no other.
@@ -154,8 +155,8 @@ fn apply(
     if group.met + group.unmet > group.n {
         return Err(Rejection::internal("FL-34 a group has as many ends as edges").into());
     }
-    let (outcome, reason, attempt) = (end.outcome, end.reason, end.attempt);
-    edge.body.resolved = Some(Resolution { met, outcome, reason, attempt, at: tx.now(), order });
+    let End { outcome, reason, attempt, replays, .. } = end;
+    edge.body.resolved = Some(Resolution { met, outcome, reason, attempt, at: tx.now(), order, replays });
     tx.put(Record::Edge(Box::new(edge)));
     group::judge(tx, downstream, by, follow)
 }
@@ -168,7 +169,8 @@ pub(crate) fn late(
     end: &Late,
     follow: &mut Follow,
 ) -> Result<(), Stop> {
-    let end_of = End { id: upstream, outcome: end.outcome, reason: end.reason, attempt: end.attempt };
+    let Late { outcome, reason, attempt, replays, .. } = *end;
+    let end_of = End { id: upstream, outcome, reason, attempt, replays };
     one(tx, number, end_of, &end.by, follow)
 }
 
@@ -177,6 +179,7 @@ pub(crate) struct Late {
     pub outcome: Outcome,
     pub reason: Reason,
     pub attempt: Option<u32>,
+    pub replays: u32,
     pub by: Text,
 }
 

@@ -337,3 +337,105 @@ fn sc_125_siblings_are_cancelled_in_the_deciding_commit_and_the_rest_is_indexed(
         assert_eq!(world.flow(flow).summary.of(PublicState::Cancelled), 400 - winners);
     }
 }
+
+#[test]
+fn fl_82_an_edge_that_is_resolved_again_changes_no_counter() {
+    let mut world = World::new();
+    let flow = world.flow_of("u v d e u>d v>d u!>e", |_| {});
+    world.complete_member(flow, "u");
+    let u = member_id(flow, "u");
+    let stands = |world: &World| {
+        let of = |key| world.member(flow, key).member().unwrap().clone();
+        (world.edges_of(flow), of("d"), of("e"), world.flow(flow).summary)
+    };
+    let before = stands(&world);
+    assert_eq!((before.1.groups[0].met, before.1.resolutions, before.3.edges_pending), (1, 1, 1));
+    // A continuation and the audit meet what the end itself has done.
+    plant_work(&mut world, u);
+    let audit = world.flow(flow).hot.audit_at.unwrap();
+    world.now = audit;
+    let command = Command::AuditFlow(AuditFlow { flow, due: audit, ended: vec![(u, 0), (u, 1)] });
+    world.call(&Call { principal: Principal::engine(), ..calls::call(command) }).unwrap();
+    let key = Key::Continuation(u, crate::record::continuation::Work::Resolve);
+    world.expire(key, Timer::Resolve, crate::Time::ZERO).unwrap();
+    assert!(world.record(key).is_none(), "it is through");
+    let after = stands(&world);
+    assert_eq!((&after.0, &after.1, &after.2), (&before.0, &before.1, &before.2));
+    assert_eq!((after.3.edges_pending, after.3.by_state), (before.3.edges_pending, before.3.by_state));
+}
+
+#[test]
+fn fl_84_a_continuation_of_another_end_removes_itself_and_resolves_nothing() {
+    let mut world = World::new();
+    let flow = world.flow_of("u d u>d", |_| {});
+    let (u, d) = (member_id(flow, "u"), member_id(flow, "d"));
+    let untouched = |world: &mut World, what: &str| {
+        let (edges, waits) = (world.edges_of(flow), world.execution(d));
+        let key = plant_work(world, u);
+        world.expire(key, Timer::Resolve, world.now).unwrap();
+        assert!(world.record(key).is_none(), "{what}: it has removed itself");
+        assert_eq!((world.edges_of(flow), world.execution(d)), (edges, waits), "{what}");
+    };
+    untouched(&mut world, "the upstream lives");
+    world.fail_member(flow, "u");
+    world.run(Command::Replay(calls::replay(u))).unwrap();
+    untouched(&mut world, "it lives again");
+    // It has ended again, and this end was not told yet: the work is that of the one before.
+    let (pending, waits) = (world.records[&Key::Edge(u, 0)].clone(), world.records[&Key::Execution(d)].clone());
+    world.complete_member(flow, "u");
+    world.records.insert(Key::Edge(u, 0), pending);
+    world.records.insert(Key::Execution(d), waits);
+    untouched(&mut world, "it has ended since");
+    assert_eq!(world.state(flow, "d"), "waiting_children");
+}
+
+#[test]
+fn fl_86_a_child_is_claimable_in_the_commit_of_its_last_upstream() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b d a>d b>d", |_| {});
+    world.complete_member(flow, "a");
+    let held = world.claim_member(flow, "b");
+    assert_eq!(world.try_claim(member_id(flow, "d"), |_| {}).unwrap_err().code(), "not_claimable");
+    let commits = world.commits;
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    assert_eq!(world.commits, commits + 1);
+    let index = &world.records[&Key::Execution(member_id(flow, "d"))].facets[schema::READY_ORDER];
+    assert!(!index.is_null(), "it is in the ready queue");
+    world.claim_member(flow, "d");
+    assert_eq!(world.commits, commits + 2, "nothing in between");
+}
+
+#[test]
+fn fl_3_no_outcome_counter_or_time_is_taken_from_whoever_calls() {
+    let mut world = World::new();
+    let flow = world.flow_of("u v d u>d v>d", |flow| flow.seal = false);
+    let u = member_id(flow, "u");
+    let before = world.flow(flow);
+    let (seal_by, audit, verify) = (before.hot.seal_by.unwrap(), before.hot.audit_at, before.hot.verify_at);
+    let engine = |command| Call { principal: Principal::engine(), ..calls::call(command) };
+    // Those who name an upstream as ended are not believed, nor are those who name a time that has not come.
+    let audit = audit.unwrap();
+    world.expire(Key::Flow(flow), Timer::SealBy, seal_by).unwrap();
+    assert_eq!(world.flow_state(flow), "blocked", "its time has not come");
+    world.now = audit;
+    let ended = Command::AuditFlow(AuditFlow { flow, due: audit, ended: vec![(u, 0)] });
+    world.call(&engine(ended)).unwrap();
+    world.scan();
+    assert!(world.edges_of(flow).iter().all(|edge| edge.body.resolved.is_none()), "the upstream lives");
+    let mut counted = world.recount(flow);
+    counted.by_state[PublicState::Completed as usize] += 1;
+    let change_no = world.flow(flow).summary.change_no;
+    let told = VerifyFlow { flow, due: verify.unwrap(), change_no, counted: counted.into(), now: world.now };
+    // Nobody but the engine says what was counted, and what it says is doubted once.
+    for command in [
+        Command::VerifyFlow(told),
+        Command::AuditFlow(AuditFlow { flow, due: audit, ended: vec![(u, 0)] }),
+        Command::ReconcileGroup(ReconcileGroup { id: u, due: audit, seen_at: audit }),
+        Command::Expire(Expire { key: Some(Key::Flow(flow)), timer: Timer::SealBy, due: seal_by, entropy: 0 }),
+    ] {
+        assert_eq!(world.run(command).unwrap_err().code(), "forbidden");
+    }
+    let held = world.clone().records;
+    assert_eq!(held, world.records);
+    assert_eq!(world.flow(flow).summary.of(PublicState::Completed), 0);
+}

@@ -119,6 +119,23 @@ struct Order {
     reason: Text,
 }
 
+impl Order {
+    /// None of a group that lets the others run.
+    fn of(downstream: &Execution, group: u8) -> Result<Option<Self>, Rejection> {
+        let member = downstream.member().ok_or(Rejection::internal("FL-110 only members have groups"))?;
+        let decided = &member.groups[usize::from(group)];
+        let Then::CancelRemaining(mode) = decided.then else { return Ok(None) };
+        Ok(Some(Order {
+            flow: member.flow,
+            downstream: downstream.id,
+            group: decided.name.clone(),
+            verdict: decided.state,
+            mode,
+            reason: reason(&member.key, decided),
+        }))
+    }
+}
+
 /// Looks at the inlets of the group from `cursor` on, as many as there is room for; where it stopped, if there are more.
 fn walk(
     tx: &mut Tx<'_>,
@@ -127,17 +144,7 @@ fn walk(
     cursor: u32,
     follow: &mut Follow,
 ) -> Result<Option<u32>, Stop> {
-    let member = downstream.member().ok_or(Rejection::internal("FL-110 only members have groups"))?.clone();
-    let decided = &member.groups[usize::from(group)];
-    let Then::CancelRemaining(mode) = decided.then else { return Ok(None) };
-    let order = Order {
-        flow: member.flow,
-        downstream: downstream.id,
-        group: decided.name.clone(),
-        verdict: decided.state,
-        mode,
-        reason: reason(&member.key, decided),
-    };
+    let Some(order) = Order::of(downstream, group)? else { return Ok(None) };
     let inlets = downstream.inlets().clone();
     let of_group = |(_, inlet): &(usize, &Inlet)| inlet.group == group;
     let rest = inlets.iter().enumerate().skip(cursor as usize).filter(of_group);
@@ -204,6 +211,35 @@ fn one(tx: &mut Tx<'_>, id: ExecutionId, order: &Order) -> Result<(), Stop> {
         return Ok(());
     }
     finish::finish(tx, sibling, End::cancelled(&request))
+}
+
+/// Cancels a sibling that could not be read when a group was decided without it.
+pub(crate) fn catch_up(tx: &mut Tx<'_>, sibling: &Execution) -> Result<(), Stop> {
+    let outs = sibling.member().map_or(0, |member| member.outs);
+    if sibling.is_done() || outs > NEED_LOOKS_MAX {
+        return Ok(());
+    }
+    if tx.prefetch_all((0..outs).map(|number| Key::Edge(sibling.id, number))) {
+        return Err(Stop::Miss);
+    }
+    let mut pending = Vec::new();
+    for number in 0..outs {
+        match tx.get(Key::Edge(sibling.id, number), PartMask::NONE) {
+            Ok(Some(Record::Edge(edge))) if edge.body.resolved.is_none() => pending.push(edge.body),
+            _ => {}
+        }
+    }
+    if tx.prefetch_all(pending.iter().map(|edge| Key::Execution(edge.downstream))) {
+        return Err(Stop::Miss);
+    }
+    for edge in pending {
+        if let Ok(Some(downstream)) = tx.find_execution(edge.downstream, PartMask::NONE)
+            && let Some(order) = Order::of(&downstream, edge.group)?.filter(|it| it.verdict != GroupState::Pending)
+        {
+            return one(tx, sibling.id, &order);
+        }
+    }
+    Ok(())
 }
 
 /// Whether somebody still waits for a live member: a pending group of a live downstream, or a parent that waits for it.

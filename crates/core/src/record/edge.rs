@@ -60,7 +60,13 @@ pub struct Resolution {
     pub at: Time,
     /// Its place among the resolutions of the downstream.
     pub order: u32,
+    /// How often the upstream had been replayed when it ended so: which of its ends it was, if it had no attempt.
+    #[serde(skip)]
+    pub replays: u32,
 }
+
+/// The format of an edge whose upstream had been replayed: how often stands behind what format 1 has.
+const REPLAYED_VERSION: u8 = 2;
 
 impl Edge {
     pub fn key(&self) -> Key {
@@ -89,7 +95,14 @@ impl Edge {
     }
 
     pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
-        if mask.has(0) { vec![(0, Some(codec::encode(&self.body)))] } else { Vec::new() }
+        if !mask.has(0) {
+            return Vec::new();
+        }
+        let bytes = match self.body.resolved.map_or(0, |end| end.replays) {
+            0 => codec::encode(&self.body),
+            replays => codec::encode_as(REPLAYED_VERSION, &(&self.body, replays)),
+        };
+        vec![(0, Some(bytes))]
     }
 
     pub fn loaded(&self) -> PartMask {
@@ -111,6 +124,14 @@ impl Decode for Edge {
     type Id = (ExecutionId, u32);
 
     fn decode((upstream, number): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
-        Ok(Self { upstream, number, body: codec::required("body", parts, 0)? })
+        let body = match codec::part(parts, 0) {
+            Some(bytes) if bytes.first() == Some(&REPLAYED_VERSION) => {
+                let (mut body, replays): (Body, u32) = codec::decode_as(REPLAYED_VERSION, "body", bytes)?;
+                body.resolved = body.resolved.map(|end| Resolution { replays, ..end });
+                body
+            }
+            _ => codec::required("body", parts, 0)?,
+        };
+        Ok(Self { upstream, number, body })
     }
 }

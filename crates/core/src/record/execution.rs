@@ -245,11 +245,23 @@ pub struct Checkpoint {
     pub content_type: Option<Text>,
 }
 
-/// A result that an operator gave to an execution that never ran.
+/// A result that an operator gave while no attempt was open.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForcedResult {
     pub bytes: Option<Bytes>,
     pub content_type: Option<Text>,
+}
+
+/// The format in which forced results are written: several, each with its number of replays.
+const RESULTS_VERSION: u8 = 2;
+
+/// Reads them. Format 1 holds the one that was given since the last replay.
+fn forced_results(parts: &[(u8, Bytes)], replays: u32) -> Result<Vec<(u32, ForcedResult)>, DecodeError> {
+    match codec::part(parts, schema::RESULT) {
+        None => Ok(Vec::new()),
+        Some(bytes) if bytes.first() == Some(&codec::VERSION) => Ok(vec![(replays, codec::decode("result", bytes)?)]),
+        Some(bytes) => codec::decode_as(RESULTS_VERSION, "result", bytes),
+    }
 }
 
 /// The verb of the action that keeps the message of a failure without an attempt.
@@ -375,7 +387,9 @@ pub struct Execution {
     input: Lazy<Option<Bytes>>,
     checkpoint: Lazy<Option<Checkpoint>>,
     actions: Lazy<Actions>,
-    result: Lazy<Option<ForcedResult>>,
+    /// Each with how often the execution had been replayed when it was given. What downstreams were handed stays theirs
+    /// when their upstream is replayed, so those before the last are kept.
+    results: Lazy<Vec<(u32, ForcedResult)>>,
     dirty: PartMask,
 }
 
@@ -397,7 +411,7 @@ impl Execution {
             input: Lazy::Loaded(input),
             checkpoint: Lazy::Loaded(None),
             actions: Lazy::Loaded(Actions::default()),
-            result: Lazy::Loaded(None),
+            results: Lazy::Loaded(Vec::new()),
             dirty,
         }
     }
@@ -511,12 +525,33 @@ impl Execution {
         Some(Failure::by_operator(action.reason.clone()))
     }
 
+    /// What an operator gave since the last replay; ask the transaction for the part first.
     pub fn forced_result(&self) -> Option<&ForcedResult> {
-        self.result.loaded().expect("execution: result was asked for").as_ref()
+        self.forced_result_of(self.hot.replays)
     }
 
-    pub fn set_forced_result(&mut self, result: Option<ForcedResult>) {
-        self.result = Lazy::Loaded(result);
+    /// What an operator gave when it had been replayed so often. An edge of format 1 does not know the number: the first
+    /// one that is left is what it was resolved with.
+    pub fn forced_result_of(&self, replays: u32) -> Option<&ForcedResult> {
+        let results = self.results.loaded().expect("execution: result was asked for");
+        results.iter().find(|(number, _)| *number >= replays).map(|(_, result)| result)
+    }
+
+    /// Adds to what operators gave; ask the transaction for the part first.
+    pub fn push_forced_result(&mut self, result: ForcedResult) {
+        let Lazy::Loaded(results) = &mut self.results else { panic!("execution: result was asked for") };
+        results.push((self.hot.replays, result));
+        self.touch(schema::RESULT);
+    }
+
+    /// Writes what operators gave in the format that says when; ask the transaction for the part first.
+    pub fn keep_forced_results(&mut self) {
+        assert!(self.results.loaded().is_some(), "execution: result was asked for");
+        self.touch(schema::RESULT);
+    }
+
+    pub fn drop_forced_results(&mut self) {
+        self.results = Lazy::Loaded(Vec::new());
         self.touch(schema::RESULT);
     }
 
@@ -613,7 +648,10 @@ impl Execution {
         put(schema::INPUT, &|| self.input.loaded().cloned().flatten());
         put(schema::CHECKPOINT, &|| self.checkpoint.loaded().and_then(|part| part.as_ref().map(codec::encode)));
         put(schema::ACTIONS, &|| self.actions.loaded().map(codec::encode));
-        put(schema::RESULT, &|| self.result.loaded().and_then(|part| part.as_ref().map(codec::encode)));
+        put(schema::RESULT, &|| {
+            let results = self.results.loaded().filter(|results| !results.is_empty());
+            results.map(|results| codec::encode_as(RESULTS_VERSION, results))
+        });
         put(schema::MEMBER, &|| self.member.as_deref().map(codec::encode));
         put(schema::INLETS, &|| {
             self.inlets.loaded().filter(|inlets| !inlets.is_empty()).map(|inlets| codec::encode(&**inlets))
@@ -631,7 +669,7 @@ impl Execution {
         add(schema::INPUT, self.input.loaded().is_some());
         add(schema::CHECKPOINT, self.checkpoint.loaded().is_some());
         add(schema::ACTIONS, self.actions.loaded().is_some());
-        add(schema::RESULT, self.result.loaded().is_some());
+        add(schema::RESULT, self.results.loaded().is_some());
         add(schema::INLETS, self.inlets.loaded().is_some());
         mask
     }
@@ -657,11 +695,14 @@ impl Execution {
         let part = |part: u8, bytes: Option<usize>| if parts.has(part) { bytes.unwrap_or(0) } else { 0 };
         let input = self.input.loaded().and_then(|input| input.as_ref().map(Bytes::len));
         let checkpoint = self.checkpoint.loaded().and_then(|saved| saved.as_ref().map(|saved| saved.bytes.len()));
+        let length = |(_, result): &(u32, ForcedResult)| result.bytes.as_ref().map_or(0, Bytes::len);
+        let results = self.results.loaded().map(|results| results.iter().map(length).sum());
         640 + part(schema::INPUT, input)
             + part(schema::CHECKPOINT, checkpoint)
             + part(schema::TAGS, Some(self.tags.len() * 96))
             + part(schema::MEMBER, self.member.as_ref().map(|member| 160 + member.groups.len() * 96))
             + part(schema::INLETS, self.inlets.loaded().map(|inlets| inlets.len() * 40))
+            + part(schema::RESULT, results)
             + part(schema::ACTIONS, self.actions.loaded().map(|actions| actions.kept.len() * 128))
     }
 
@@ -674,7 +715,7 @@ impl Execution {
         fill(&mut self.input, &other.input);
         fill(&mut self.checkpoint, &other.checkpoint);
         fill(&mut self.actions, &other.actions);
-        fill(&mut self.result, &other.result);
+        fill(&mut self.results, &other.results);
         fill(&mut self.inlets, &other.inlets);
     }
 }
@@ -746,7 +787,7 @@ impl Execution {
             actions: lazy(asked.has(schema::ACTIONS), || {
                 Ok(codec::optional("actions", parts, schema::ACTIONS)?.unwrap_or_default())
             })?,
-            result: lazy(asked.has(schema::RESULT), || codec::optional("result", parts, schema::RESULT))?,
+            results: lazy(asked.has(schema::RESULT), || forced_results(parts, hot.replays))?,
             member: codec::optional("member", parts, schema::MEMBER)?.map(Arc::new),
             inlets: lazy(asked.has(schema::INLETS), || {
                 Ok(Arc::new(codec::optional("inlets", parts, schema::INLETS)?.unwrap_or_default()))

@@ -4,7 +4,7 @@ use super::World;
 use super::calls::{self, ann, call, fence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weft_core::change::Batch;
+use weft_core::change::{Batch, DueEntry};
 use weft_core::command::*;
 use weft_core::error::Rejection;
 use weft_core::flow::plan::Plan;
@@ -18,6 +18,7 @@ use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Flow, Growth, Pur
 use weft_core::record::member::{GroupPolicy, GroupState, MAIN, Then};
 use weft_core::record::{Edge, Key, Record};
 use weft_core::reply::{Claimed, FlowSubmitted, Reply, Verified};
+use weft_core::schema::Timer;
 use weft_core::time::Time;
 
 pub fn blank_flow() -> NewFlow {
@@ -246,7 +247,53 @@ impl World {
             members.keys().flat_map(|id| [Work::Resolve, Work::Reopen].map(|work| Key::Continuation(*id, work)));
         let works = works.filter(|key| self.records.contains_key(key)).count();
         assert_eq!((owing + works) as u32, flow.hot.works, "FL-233 {id}");
+        assert!(!flow.is_done() || flow.hot.works == 0, "FL-231 {id}");
         self.check_edges(&members, &edges);
+        assert_eq!(self.stuck(id), "", "FL-234 {id}");
+    }
+
+    /// The keys of live members that nothing would ever bring forward.
+    pub fn stuck(&self, flow: FlowId) -> String {
+        let edges = self.edges_of(flow);
+        let stuck = |execution: &Execution| match &execution.hot.state {
+            State::Ready { .. } | State::Done { .. } => false,
+            State::Active { .. } => !self.is_armed(execution.key(), Timer::Lease),
+            State::Delayed { .. } => !self.is_armed(execution.key(), Timer::Until),
+            State::Blocked { holds, .. } => holds.iter().any(|hold| !self.has_lifter(flow, execution, hold, &edges)),
+        };
+        let is_leaving = self.is_armed(Key::Flow(flow), Timer::FlowEnding);
+        let members = self.members_of(flow).into_iter().filter(|execution| !is_leaving && stuck(execution));
+        let mut keys: Vec<String> = members.map(|it| it.member().expect("a member").key.to_string()).collect();
+        keys.sort();
+        keys.join(" ")
+    }
+
+    fn is_armed(&self, key: Key, timer: Timer) -> bool {
+        let bytes = key.to_bytes();
+        let is_of = |entry: &DueEntry| entry.kind == key.kind() as u8 && entry.key == bytes.as_slice();
+        self.due.iter().any(|entry| entry.timer() == Some(timer) && is_of(entry))
+    }
+
+    /// Whether somebody is there who may lift the hold.
+    fn has_lifter(&self, flow: FlowId, execution: &Execution, hold: &Hold, edges: &[Edge]) -> bool {
+        let lives = |id: ExecutionId| self.records.contains_key(&Key::Execution(id)) && !self.execution(id).is_done();
+        let works = |id: ExecutionId| {
+            let works = [Work::Resolve, Work::Reopen].map(|work| Key::Continuation(id, work));
+            works.iter().any(|key| self.records.contains_key(key))
+        };
+        match hold {
+            Hold::Operator { .. } => true,
+            Hold::Children(wait) => {
+                wait.children.iter().any(|id| lives(*id)) || self.is_armed(execution.key(), Timer::ChildrenTimeout)
+            }
+            Hold::Dependencies { sealed: false, .. } => {
+                [Timer::SealBy, Timer::FlowSeal].into_iter().any(|timer| self.is_armed(Key::Flow(flow), timer))
+            }
+            Hold::Dependencies { .. } => {
+                let pending = |it: &&Edge| it.body.downstream == execution.id && it.body.resolved.is_none();
+                edges.iter().filter(pending).any(|edge| lives(edge.upstream) || works(edge.upstream))
+            }
+        }
     }
 
     fn check_edges(&self, members: &BTreeMap<ExecutionId, Execution>, edges: &[Edge]) {
@@ -278,6 +325,12 @@ impl World {
                     let now = evaluate(true, k, group.n, group.met, group.unmet);
                     assert_eq!(now, GroupState::Pending, "FL-33 {} of {} is decided", group.name, member.key);
                 }
+                let holds = match group.state {
+                    GroupState::Pending => true,
+                    GroupState::Satisfied => group.waived || group.met >= k,
+                    GroupState::Impossible => group.unmet > group.n - k,
+                };
+                assert!(holds, "FL-225 {} of {} is {:?}: {group:?}", group.name, member.key, group.state);
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::place;
 use crate::reads::{decode, load, read_one, read_revised, unavailable};
 use crate::runtime;
 use bytes::Bytes;
+use std::collections::BTreeMap;
 use weft_core::command::{Fence, Payload, Principal};
 use weft_core::error::Rejection;
 use weft_core::execution::check;
@@ -62,8 +63,10 @@ pub struct FlowPage {
 
 #[derive(Clone, Debug, Default)]
 pub struct EdgeFilter {
-    /// Keys of members.
+    /// The key of the member they leave.
     pub upstream: Option<Text>,
+    /// The key of the member they lead to. Its edges come in the order they were added, those of others upstream by
+    /// upstream.
     pub downstream: Option<Text>,
     pub group: Option<Text>,
     /// `pending`, `met` or `unmet`.
@@ -72,7 +75,8 @@ pub struct EdgeFilter {
     pub limit: Option<usize>,
 }
 
-/// Behind the edge with this number of the member with that number.
+/// Behind the edge with that number of the member with this number; of edges that lead to one member, behind the one at
+/// this place among them.
 pub type EdgePlace = (u32, u32);
 
 /// An edge with the keys of its ends and the name of its group.
@@ -277,6 +281,19 @@ pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeF
     let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
     get(shared, who, flow).await?;
+    match &filter.downstream {
+        Some(key) if filter.upstream.is_none() => edges_to(shared, who, member_id(flow, key), &filter, limit).await,
+        _ => edges_from(shared, who, flow, filter, limit).await,
+    }
+}
+
+async fn edges_from(
+    shared: &Shared,
+    who: &Principal,
+    flow: FlowId,
+    filter: EdgeFilter,
+    limit: usize,
+) -> Result<EdgePage, Rejection> {
     let mut page = EdgePage::default();
     let (mut after, mut looked) = (filter.after, 0);
     loop {
@@ -314,6 +331,73 @@ pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeF
             return Ok(page);
         }
     }
+}
+
+/// The edges that lead to a member, which knows where they are: nothing else of the flow is read. None if it is gone.
+async fn edges_to(
+    shared: &Shared,
+    who: &Principal,
+    id: ExecutionId,
+    filter: &EdgeFilter,
+    limit: usize,
+) -> Result<EdgePage, Rejection> {
+    let mut page = EdgePage::default();
+    let downstream = match load(shared, who, id, PartMask::of(schema::INLETS)).await {
+        Err(Rejection::ExecutionNotFound) => return Ok(page),
+        found => found?,
+    };
+    let Some(member) = downstream.member() else { return Ok(page) };
+    let (inlets, partition) = (downstream.inlets(), id.partition());
+    let is_of_group = |inlet: &Inlet| match &filter.group {
+        Some(name) => member.groups.get(usize::from(inlet.group)).is_some_and(|group| group.name == *name),
+        None => true,
+    };
+    let from = filter.after.map_or(0, |(at, _)| at as usize + 1);
+    let rest = inlets.iter().enumerate().skip(from).filter(|(_, inlet)| is_of_group(inlet));
+    let rest: Vec<(usize, &Inlet)> = rest.take(LOOK_PER_PAGE).collect();
+    let upstream = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
+    for some in rest.chunks(limit.max(64)) {
+        let keys = some.iter().map(|(_, inlet)| (Key::Edge(upstream(inlet), inlet.number), PartMask::ALL)).collect();
+        let edges = read_edge_keys(shared, partition, keys).await?.into_iter();
+        let mut edges: BTreeMap<Key, Edge> = edges.map(|edge| (edge.key(), edge)).collect();
+        let names = names_of(shared, partition, some.iter().map(|(_, inlet)| upstream(inlet)).collect()).await?;
+        for ((at, inlet), from) in some.iter().zip(names) {
+            let Some(edge) = edges.remove(&Key::Edge(upstream(inlet), inlet.number)) else { continue };
+            let group = member.groups.get(usize::from(inlet.group)).map_or_else(|| "".into(), |it| it.name.clone());
+            let view = EdgeView { from, to: member.key.clone(), group, edge };
+            if edge_is_meant(filter, &view) {
+                page.edges.push(view);
+            }
+            if page.edges.len() == limit {
+                page.next = (at + 1 < inlets.len()).then_some((*at as u32, 0));
+                return Ok(page);
+            }
+        }
+    }
+    if rest.len() == LOOK_PER_PAGE {
+        page.next = rest.last().map(|(at, _)| (*at as u32, 0));
+    }
+    Ok(page)
+}
+
+/// The keys of members, also of those that were purged; one of which nothing is left is named by its id.
+async fn names_of(shared: &Shared, partition: PartitionId, ids: Vec<ExecutionId>) -> Result<Vec<Text>, Rejection> {
+    let members = ids.iter().map(|id| (Key::Execution(*id), schema::LIGHT));
+    let stones = ids.iter().map(|id| (Key::Tombstone(*id), PartMask::ALL));
+    let keys: Vec<(Key, PartMask)> = members.chain(stones).collect();
+    let read = shared.store.read(partition, keys.clone()).await.map_err(unavailable)?;
+    let mut names: Vec<Text> = ids.iter().map(|id| id.to_string().into()).collect();
+    for (at, ((key, parts), found)) in keys.into_iter().zip(read.found).enumerate() {
+        let name = match found.and_then(|found| decode(key, &found, parts).ok()) {
+            Some(Record::Execution(execution)) => execution.member().map(|member| member.key.clone()),
+            Some(Record::Tombstone(stone)) => Some(stone.body.key.clone()),
+            _ => None,
+        };
+        if let Some(name) = name {
+            names[at % ids.len()] = name;
+        }
+    }
+    Ok(names)
 }
 
 /// The next members whose edges are listed; all of them are in the order they were added.
@@ -485,7 +569,7 @@ pub async fn input(
             return Ok(page);
         }
         let value = match end.outcome {
-            Outcome::Success => payload(shared, upstream, end.attempt).await?,
+            Outcome::Success => payload(shared, upstream, end).await?,
             _ => None,
         };
         bytes += value.as_ref().map_or(0, |value| value.bytes.len());
@@ -494,19 +578,20 @@ pub async fn input(
     Ok(page)
 }
 
-async fn payload(shared: &Shared, id: ExecutionId, attempt: Option<u32>) -> Result<Option<Payload>, Rejection> {
+/// The result of the end that an edge was resolved with; the upstream may have been replayed since.
+async fn payload(shared: &Shared, id: ExecutionId, end: Resolution) -> Result<Option<Payload>, Rejection> {
     let given = |bytes: Option<&Bytes>, content_type: &Option<Text>| {
         bytes.map(|bytes| Payload { bytes: bytes.clone(), content_type: content_type.clone() })
     };
-    let (key, parts) = match attempt {
+    let (key, parts) = match end.attempt {
         Some(index) => (Key::Attempt(id, index), attempt_schema::LIGHT.with(PartMask::of(attempt_schema::RESULT))),
         None => (Key::Execution(id), schema::LIGHT.with(PartMask::of(schema::RESULT))),
     };
     Ok(match read_one(shared, key, parts).await? {
         Some(Record::Attempt(attempt)) => given(attempt.result(), &attempt.content_type),
-        Some(Record::Execution(execution)) => {
-            execution.forced_result().and_then(|forced| given(forced.bytes.as_ref(), &forced.content_type))
-        }
+        Some(Record::Execution(execution)) => execution
+            .forced_result_of(end.replays)
+            .and_then(|forced| given(forced.bytes.as_ref(), &forced.content_type)),
         _ => None,
     })
 }

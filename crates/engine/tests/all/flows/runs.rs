@@ -4,6 +4,8 @@ use crate::kit::bench::Bench;
 use crate::kit::flows::*;
 use crate::kit::kinds::Kind;
 use crate::kit::plant;
+use weft_core::command::Fence;
+use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::continuation::Work;
 use weft_core::record::edge::On;
@@ -11,7 +13,7 @@ use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{FailurePolicy, Mode, PublicFlowState, Remaining};
 use weft_core::schema::{Kind as RecordKind, Timer};
 use weft_engine::flow::{Edge, FlowSubmission, Sealing};
-use weft_engine::{Completion, Failing};
+use weft_engine::{Completion, Failing, ForceCompleting, Replaying};
 
 pub async fn sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed(kind: impl Kind) {
     let (bench, many) = (Bench::running(&kind, 1).await, kind.many().min(2_500));
@@ -122,4 +124,42 @@ pub async fn sc_159_a_pending_edge_whose_upstream_has_ended_is_found_by_the_audi
         }
     }
     panic!("the audit finds it within eleven minutes");
+}
+
+pub async fn fl_74_a_holder_reads_what_an_operator_gave_before_a_replay(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let flow = FlowSubmission::new("given").member("u", work()).member("d", work());
+    let flow = bench.submit(flow.link(Edge::new("u", "d").input("x"))).await;
+    let u = member_id(flow, "u");
+    bench.client.force_complete(ForceCompleting::new(u, "by hand").result(&b"first"[..])).await.unwrap();
+    let held = bench.claim().await;
+    let fence = Fence { lease: held.lease, epoch: held.epoch };
+    let read = async || {
+        let page = bench.client.held_input(held.id, fence, "x", None).await.unwrap();
+        page.values[0].2.as_ref().map(|payload| payload.bytes.clone())
+    };
+    bench.client.replay(Replaying::new(u, "again")).await.unwrap();
+    assert_eq!(read().await.as_deref(), Some(&b"first"[..]), "while it lives again");
+    bench.client.force_complete(ForceCompleting::new(u, "by hand").result(&b"second"[..])).await.unwrap();
+    assert_eq!(read().await.as_deref(), Some(&b"first"[..]));
+    let now = bench.client.result(u, 0).await.unwrap().bytes;
+    assert_eq!(now.as_deref(), Some(&b"second"[..]), "whoever asks for its result gets that of its last end");
+}
+
+pub async fn fl_86_a_chain_is_skipped_in_few_commits_and_without_a_wait(kind: impl Kind) {
+    let (bench, length) = (Bench::running(&kind, 1).await, kind.many().min(4_000));
+    let mut flow = FlowSubmission::new("chain").member("m0", work());
+    for at in 1..length {
+        flow = flow.member(format!("m{at}"), work()).edge(format!("m{}", at - 1), format!("m{at}"));
+    }
+    let flow = bench.submit(flow).await;
+    bench.until_quiet().await;
+    let first = bench.claim().await;
+    let (commits, began) = (bench.engine.stats().commits, bench.engine.now());
+    bench.client.fail(Failing::of(&first)).await.unwrap();
+    let view = bench.client.wait_flow(flow, None, 60_000).await.unwrap();
+    assert_eq!(view.flow.summary.of(PublicState::Skipped) as usize, length - 1);
+    let spent = bench.engine.stats().commits - commits;
+    assert!(spent <= 2 * length.div_ceil(1_000) as u64, "{spent} commits: the soft limit of records is smaller");
+    assert_eq!(bench.engine.now(), began, "no timer and no scanner in between");
 }

@@ -3,16 +3,21 @@
 use crate::kit::bench::Bench;
 use crate::kit::flows::*;
 use crate::kit::kinds::Kind;
+use crate::kit::plant;
 use crate::kit::probe::Asked;
 use std::collections::BTreeMap;
 use weft_core::command::{DeadlineWish, Principal, Scopes, Steps};
 use weft_core::error::Rejection;
 use weft_core::filter::Filter;
+use weft_core::flow::member_id;
+use weft_core::record::Key;
 use weft_core::record::bulk_job::Verb;
+use weft_core::record::edge::On;
 use weft_core::record::execution::PublicState;
-use weft_core::record::member::MAIN;
+use weft_core::record::member::{GroupPolicy, MAIN, Then};
+use weft_core::schema::{IndexId, Timer, execution as schema, flow as flow_schema};
 use weft_core::{FlowId, PartitionId};
-use weft_engine::flow::{EdgeFilter, FlowFilter, FlowSubmission, MemberFilter, MemberOrder, Sealing};
+use weft_engine::flow::{Edge, EdgeFilter, FlowFilter, FlowSubmission, Member, MemberFilter, MemberOrder, Sealing};
 use weft_engine::{BulkRequest, Completion, ForceFailing, ListFilter, Obstacle};
 
 pub async fn fl_192_members_are_listed_by_their_keys_and_found_by_one(kind: impl Kind) {
@@ -201,4 +206,113 @@ pub async fn api_13_a_wait_that_begins_while_the_end_is_on_its_way_is_told_of_it
     result.unwrap();
     assert!(flow.unwrap().reached);
     assert_eq!(view.unwrap().public_state, PublicState::Completed);
+}
+
+pub async fn fl_192_edges_that_lead_to_a_member_are_found_without_a_walk_through_its_flow(kind: impl Kind) {
+    let bench = Bench::running(&kind, 1).await;
+    let client = &bench.client;
+    let flow = fan(150).link(Edge::new("m00007", "join").on(On::Any).group("tail"));
+    let flow = bench.submit(flow).await;
+    bench.until_quiet().await;
+    let list = async |filter: EdgeFilter| {
+        let (mut names, mut after) = (Vec::new(), None);
+        loop {
+            let filter = EdgeFilter { after, limit: Some(40), ..filter.clone() };
+            let page = client.edges(flow, filter).await.unwrap();
+            assert!(page.edges.iter().all(|view| &*view.to == "join"));
+            names.extend(page.edges.iter().map(|view| format!("{}@{}", view.from, view.group)));
+            after = page.next;
+            if after.is_none() {
+                return names;
+            }
+        }
+    };
+    let to_join = EdgeFilter { downstream: Some("join".into()), ..EdgeFilter::default() };
+    bench.asked().await;
+    let names = list(to_join.clone()).await;
+    let walks = bench.asked().await.iter().filter(|asked| asked.is_of(IndexId::Members)).count();
+    assert_eq!((names.len(), walks), (151, 0));
+    let mut expected: Vec<String> = (0..150).map(|at| format!("m{at:05}@main")).collect();
+    expected.push("m00007@tail".into());
+    assert_eq!(names, expected, "each once, in the order they were added");
+    let tail = EdgeFilter { group: Some("tail".into()), ..to_join.clone() };
+    assert_eq!(list(tail).await, ["m00007@tail"]);
+    let both = EdgeFilter { upstream: Some("m00007".into()), ..to_join.clone() };
+    assert_eq!(list(both).await, ["m00007@main", "m00007@tail"]);
+    let source = bench.claim().await;
+    client.complete(Completion::of(&source)).await.unwrap();
+    let first = bench.claim().await;
+    client.complete(Completion::of(&first)).await.unwrap();
+    let met = EdgeFilter { state: Some("met".into()), ..to_join };
+    assert_eq!(list(met).await, [format!("{}@main", key_of(&first))]);
+    let nobody = EdgeFilter { downstream: Some("nobody".into()), ..EdgeFilter::default() };
+    assert!(list(nobody).await.is_empty());
+}
+
+pub async fn fl_191_what_does_not_decode_is_listed_on_its_row_and_fails_no_page(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let mut flows = Vec::new();
+    for _ in 0..3 {
+        flows.push(bench.submit(fan(3)).await);
+        bench.pass(3).await;
+    }
+    let join = member_id(flows[0], "join");
+    plant::damage(&*bench.store, Key::Flow(flows[1]), flow_schema::HOT).await;
+    plant::damage(&*bench.store, Key::Execution(join), schema::MEMBER).await;
+    let bench = bench.again().await;
+    for limit in [1, 2, 50] {
+        let (mut listed, mut damaged, mut cursor) = (Vec::new(), Vec::new(), None);
+        loop {
+            let filter = FlowFilter { cursor, limit: Some(limit), ..FlowFilter::default() };
+            let page = bench.client.flows(filter).await.unwrap();
+            listed.extend(page.flows.iter().map(|(flow, _)| flow.id));
+            damaged.extend(page.damaged);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!((listed, damaged), (vec![flows[2], flows[0]], vec![flows[1]]), "pages of {limit}");
+        for mut order in [MemberOrder::Added(None), MemberOrder::Key(None)] {
+            let (mut keys, mut damaged) = (Vec::new(), Vec::new());
+            loop {
+                let filter = MemberFilter { order, limit: Some(limit), ..MemberFilter::default() };
+                let page = bench.client.members(flows[0], filter).await.unwrap();
+                keys.extend(page.members.iter().map(|(it, _)| it.member().unwrap().key.to_string()));
+                damaged.extend(page.damaged);
+                let Some(next) = page.next else { break };
+                order = next;
+            }
+            keys.sort();
+            assert_eq!((keys.join(" "), damaged), ("m00000 m00001 m00002 source".into(), vec![join]), "{limit}");
+        }
+    }
+}
+
+pub async fn fl_126_the_safety_net_reads_what_is_owed_and_no_other_group(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let mut flows = Vec::new();
+    for _ in 0..4 {
+        let join = Member::new("j", work()).join(GroupPolicy::AnyOf, Then::LetRun);
+        let flow = FlowSubmission::new("race").with(join).member("w", work().priority(9)).member("s", work());
+        flows.push(bench.submit(flow.edge("w", "j").edge("s", "j")).await);
+        let winner = bench.claim().await;
+        bench.client.complete(Completion::of(&winner)).await.unwrap();
+    }
+    plant::owe(&*bench.store, member_id(flows[2], "j"), bench.engine.now()).await;
+    let bench = bench.again().await;
+    bench.pass(10_000).await;
+    bench.asked().await;
+    let report = bench.scan("edge_cancel_reconciler").await;
+    assert_eq!(report.errors, 0);
+    let asked = bench.asked().await;
+    let scans = asked.iter().filter(|asked| matches!(asked, Asked::Scan(Some(_), _)));
+    assert!(scans.clone().count() > 0 && scans.clone().all(|it| it.due() == Some(Timer::GroupCancel as i64)));
+    let read = asked.iter().filter_map(|asked| if let Asked::Read(_, keys) = asked { Some(keys) } else { None });
+    let read: Vec<Key> = read.flatten().copied().collect();
+    let of = |flow: FlowId| ["j", "s", "w"].map(|key| Key::Execution(member_id(flow, key)));
+    assert!(read.contains(&of(flows[2])[0]), "what is owed is looked at");
+    for flow in [flows[0], flows[1], flows[3]] {
+        assert!(of(flow).iter().all(|key| !read.contains(key)), "the other groups owe nothing: {read:?}");
+    }
 }
