@@ -6,7 +6,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::record::flow::{Mode, Remaining};
+use crate::record::flow::{CompletionPolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::InputValue;
 use crate::{ExecutionId, FlowId};
@@ -18,6 +18,15 @@ fn replay(world: &mut World, flow: FlowId, key: &str) {
 fn keep(world: &mut World, flow: FlowId, key: &str) {
     let replay = Replay { downstream: Downstream::Keep, ..calls::replay(member_id(flow, key)) };
     world.run(Command::Replay(replay)).unwrap();
+}
+
+/// Does all that commits left. What is resolved behind edges that are taken back waits a moment for them.
+fn go_on(world: &mut World) {
+    for _ in 0..3 {
+        world.scan();
+        world.now = world.now + 1_000;
+    }
+    world.scan();
 }
 
 #[test]
@@ -35,6 +44,56 @@ fn fl_160_a_replay_opens_a_finished_flow_and_decides_nothing_itself() {
     assert_eq!(world.flow_state(flow), "open", "it is not purged");
     world.complete_member(flow, "a");
     assert_eq!(world.flow_state(flow), "completed");
+}
+
+#[test]
+fn fl_160_a_replay_beside_a_root_that_has_ended_leaves_the_outcome_to_the_root() {
+    for (root, outcome) in [(true, "completed"), (false, "failed")] {
+        let mut world = World::new();
+        let flow = world.flow_of("r a b", |flow| {
+            flow.completion = CompletionPolicy::Root { key: "r".into(), remaining: Remaining::LetRun };
+        });
+        if root {
+            world.complete_member(flow, "r");
+        } else {
+            world.fail_member(flow, "r");
+        }
+        world.fail_member(flow, "a");
+        world.complete_member(flow, "b");
+        assert_eq!(world.flow_state(flow), outcome);
+        replay(&mut world, flow, "a");
+        replay(&mut world, flow, "b");
+        world.complete_member(flow, "a");
+        assert_eq!((world.flow_state(flow), world.state(flow, "b")), ("open", "waiting"));
+        world.complete_member(flow, "b");
+        assert_eq!(world.flow_state(flow), outcome);
+    }
+}
+
+#[test]
+fn fl_160_a_threshold_that_was_reached_is_looked_at_again_by_the_next_end_only() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c x y", |flow| {
+        flow.completion = CompletionPolicy::Threshold { successes: 2, remaining: Remaining::FinishActive };
+    });
+    let held = ["a", "b", "c", "x", "y"].map(|key| world.claim_member(flow, key));
+    for claimed in &held[..3] {
+        world.run(calls::complete(claimed.id, fence(claimed), None)).unwrap();
+    }
+    for claimed in &held[3..] {
+        world.run(calls::fail(claimed.id, fence(claimed))).unwrap();
+    }
+    assert_eq!(world.flow_state(flow), "completed");
+    replay(&mut world, flow, "x");
+    assert_eq!(world.flow_state(flow), "open");
+    replay(&mut world, flow, "y");
+    world.scan();
+    assert_eq!(world.states(flow, "x y"), ["waiting", "waiting"]);
+    let claimed = world.claim_member(flow, "x");
+    assert_eq!(world.flow_state(flow), "running", "neither does a claim decide");
+    world.run(calls::complete(claimed.id, fence(&claimed), None)).unwrap();
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "y")), ("completed", "cancelled"));
 }
 
 #[test]
@@ -70,6 +129,36 @@ fn fl_162_edges_go_back_where_the_downstream_has_not_begun() {
     world.complete_member(flow, "u");
     assert_eq!(world.states(flow, "ready delayed"), ["waiting", "delayed"], "FL-80 a start time keeps its effect");
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+}
+
+#[test]
+fn fl_162_a_flow_is_not_decided_while_members_are_still_to_come_back() {
+    let mut world = World::new();
+    let mut wide = blank_flow();
+    wide.members = ["u", "s"].into_iter().map(member).collect();
+    // As many as one commit looks at stand before the one that is skipped.
+    for at in 0..1_000 {
+        let key = format!("m{at}");
+        wide.edges.push(edge(&format!("u*>{key}")));
+        wide.members.push(NewMember { critical: false, ..member(&key) });
+    }
+    wide.edges.push(edge("u>s"));
+    let flow = world.submit_flow(wide).unwrap().id;
+    world.scan();
+    for at in 0..1_000 {
+        world.run(Command::Cancel(calls::cancel(member_id(flow, &format!("m{at}"))))).unwrap();
+    }
+    world.fail_member(flow, "u");
+    world.scan();
+    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("skipped", "failed"));
+    replay(&mut world, flow, "u");
+    assert_eq!((world.state(flow, "s"), world.flow(flow).hot.works), ("skipped", 1), "there was no room for it");
+    world.complete_member(flow, "u");
+    assert_eq!((world.flow(flow).summary.live(), world.flow_state(flow)), (0, "open"));
+    go_on(&mut world);
+    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("waiting", "open"));
+    world.fail_member(flow, "s");
+    assert_eq!((world.flow_state(flow), world.flow(flow).hot.works), ("failed", 0));
 }
 
 #[test]
