@@ -66,9 +66,11 @@ pub fn grow(tx: &mut Tx<'_>, who: &Principal, cmd: &GrowFlow, follow: &mut Follo
         flow.hot.revision += 1;
     }
     if !cmd.seal {
-        // They do not wait for their seal for ever, even if the flow itself has it.
+        // They do not wait for their seal for ever, even if the flow itself has it. What is left of a time that others had
+        // does not count for them.
         let seal_by = tx.now() + tx.limits().seal_by_ms;
-        flow.hot.seal_by.get_or_insert(seal_by);
+        let nobody_waits = flow.hot.sealed_at.is_some() && flow.hot.unsealed == 0;
+        flow.hot.seal_by = flow.hot.seal_by.filter(|_| !nobody_waits).or(Some(seal_by));
     }
     let (revision, id) = (flow.hot.revision, flow.id);
     let edges_existed = links.len() as u32 - edges as u32;

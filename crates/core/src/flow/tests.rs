@@ -408,6 +408,28 @@ fn fl_55_unsealed_members_of_a_sealed_flow_are_sealed_with_it_or_end_in_time() {
 }
 
 #[test]
+fn fl_58_members_that_come_later_have_a_time_of_their_own_to_be_sealed() {
+    const DAY: u64 = 86_400_000;
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    let grow = |world: &mut World, key: &str| {
+        let members = vec![member(key)];
+        let grow = GrowFlow { flow, members, edges: vec![], seal: false, expected_revision: None, within: None };
+        world.run(Command::GrowFlow(Box::new(grow))).unwrap();
+    };
+    grow(&mut world, "b");
+    let keys = Some(vec!["b".into()]);
+    world.run(Command::SealFlow(SealFlow { flow, keys, within: None })).unwrap();
+    world.at(2 * DAY).scan();
+    grow(&mut world, "c");
+    world.scan();
+    assert_eq!(world.states(flow, "a b c"), ["waiting", "waiting", "waiting_children"]);
+    grow(world.at(2 * DAY + DAY / 2), "d");
+    world.at(3 * DAY).scan();
+    assert_eq!(world.flow_state(flow), "cancelled", "the first of them counts");
+}
+
+#[test]
 fn fl_58_a_flow_that_is_never_sealed_is_cancelled() {
     let mut world = World::new();
     let flow = world.flow_of("a", |flow| {
