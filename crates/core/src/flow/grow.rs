@@ -370,7 +370,7 @@ fn write(
             }
             Who::There(execution) => {
                 let changed = Changed { groups: place.groups, rank: place.rank, outs: outs[at], inlets: given };
-                rewrite(tx, *execution, changed);
+                rewrite(tx, execution.id, changed)?;
             }
             Who::Gone(mut tombstone) => {
                 if tombstone.body.outs != outs[at] {
@@ -420,10 +420,12 @@ struct Changed {
 }
 
 /// Writes a member that is there with its new edges. One that could have run waits again.
-fn rewrite(tx: &mut Tx<'_>, mut execution: Execution, changed: Changed) {
+fn rewrite(tx: &mut Tx<'_>, id: ExecutionId, changed: Changed) -> Result<(), Stop> {
+    // Looked up again: the caller has been written since, with its new children.
+    let mut execution = tx.execution(id, WITH_INLETS)?;
     let old = execution.member().expect("grow: it is a member").clone();
     if changed.inlets.is_empty() && (old.rank, old.outs) == (changed.rank, changed.outs) {
-        return;
+        return Ok(());
     }
     let member = execution.member_mut();
     member.rank = changed.rank;
@@ -444,4 +446,5 @@ fn rewrite(tx: &mut Tx<'_>, mut execution: Execution, changed: Changed) {
         }
     }
     tx.put_execution(execution);
+    Ok(())
 }
