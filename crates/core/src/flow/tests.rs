@@ -635,6 +635,31 @@ fn fl_44_what_never_becomes_whole_is_removed() {
 }
 
 #[test]
+fn fl_44_a_graph_that_is_being_removed_takes_no_more_pieces() {
+    let mut world = World::new();
+    let mut large = blank_flow();
+    large.idempotency_key = Some("once".into());
+    large.members = (0..4_000).map(|at| member(&format!("m{at}"))).collect();
+    let limits = crate::limits::Limits::default();
+    let plan = std::sync::Arc::new(crate::flow::plan::Plan::new(large, &limits, Time::ZERO).unwrap());
+    let (first, second) = (world.fresh_flow(), world.fresh_flow());
+    let build = |world: &mut World, id, from| {
+        world.run(Command::SubmitFlow(SubmitFlow { id: Some(id), plan: plan.clone(), from }))
+    };
+    build(&mut world, first, 0).unwrap();
+    let key = crate::record::Key::Flow(first);
+    world.at(300_000).expire(key, Timer::SealBy, Time::from_ms(300_000)).unwrap();
+    assert_eq!(build(&mut world, first, 1), Err(Rejection::FlowNotFound));
+    let anew = Ok(Reply::FlowBuilding { flow: second, next: 1 });
+    assert_eq!(build(&mut world, second, 0), anew, "what never became whole stands for nothing");
+    world.scan();
+    assert!(world.record(key).is_none());
+    assert!(matches!(build(&mut world, second, 1), Ok(Reply::FlowSubmitted(_))));
+    let Ok(Reply::FlowSubmitted(again)) = build(&mut world, first, 0) else { panic!("known") };
+    assert_eq!((again.id, again.duplicate), (second, true), "the key stays with the one that is whole");
+}
+
+#[test]
 fn fl_40_problems_name_the_place_and_the_keys() {
     let mut world = World::new();
     let code = |world: &mut World, line: &str, change: fn(&mut NewFlow)| world.try_flow(line, change).unwrap_err();
