@@ -4,15 +4,15 @@
 use super::follow::Follow;
 use super::resolve::{self, drop_work, put_work};
 use super::{emit, group, siblings};
-use crate::command::{Downstream, Principal, Replay};
+use crate::command::{DeadlineWish, Downstream, Principal, Replay};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::execution::children;
 use crate::execution::settle::{self, Waits};
+use crate::execution::{children, when};
 use crate::id::ExecutionId;
 use crate::record::continuation::{Rest, Work};
 use crate::record::edge::{Edge, On, Resolution};
-use crate::record::execution::{Execution, Hold, Holds, Next, Outcome, State};
+use crate::record::execution::{Deadline, Execution, Hold, Holds, Next, Outcome, State};
 use crate::record::flow::{Flow, FlowOutcome, State as FlowState};
 use crate::record::member::{Group, GroupState, Member};
 use crate::record::{Continuation, Key, Record};
@@ -185,10 +185,12 @@ pub(crate) fn reopen(
     who: &Principal,
     execution: &Execution,
     mut flow: Flow,
-    downstream: Downstream,
+    cmd: &Replay,
     follow: &mut Follow,
-) {
+) -> Result<(), Stop> {
     if flow.is_done() {
+        flow.hot.deadline_at = deadline_at(&flow, cmd, tx.now())?;
+        flow.hot.seal_by = flow.hot.sealed_at.is_none().then(|| tx.now() + tx.limits().seal_by_ms);
         flow.hot.state = FlowState::Open;
         flow.hot.reopens += 1;
         flow.hot.purge_at = None;
@@ -197,8 +199,18 @@ pub(crate) fn reopen(
         emit(tx, &flow, &who.name, fact);
     }
     tx.put_flow(flow);
-    if downstream == Downstream::Reopen && execution.member().is_some_and(|member| member.outs > 0) {
+    if cmd.downstream == Downstream::Reopen && execution.member().is_some_and(|member| member.outs > 0) {
         follow.reopened.push_back(execution.id);
+    }
+    Ok(())
+}
+
+/// The deadline of a flow that opens again, as of an execution that is replayed: a relative one counts from now, and an
+/// absolute one must be ahead. One that has passed is dropped if the caller gives the member another, or none.
+fn deadline_at(flow: &Flow, cmd: &Replay, now: Time) -> Result<Option<Time>, Rejection> {
+    match flow.definition.deadline {
+        Some(Deadline::At(at)) if at <= now && cmd.deadline != DeadlineWish::Keep => Ok(None),
+        given => given.map(|deadline| when::deadline(deadline, now, now)).transpose(),
     }
 }
 

@@ -6,9 +6,10 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::record::flow::{CompletionPolicy, Mode, Remaining};
+use crate::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::InputValue;
+use crate::time::Time;
 use crate::{ExecutionId, FlowId};
 
 fn replay(world: &mut World, flow: FlowId, key: &str) {
@@ -108,6 +109,61 @@ fn fl_161_no_replay_escapes_a_cancel() {
     assert_eq!(world.run(again.clone()), Err(Rejection::FlowClosed { why: "ending" }));
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
     assert_eq!(world.run(again), Err(Rejection::FlowClosed { why: "cancelled" }));
+}
+
+#[test]
+fn fl_160_a_relative_deadline_counts_anew_for_a_flow_that_opens_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |flow| flow.deadline = Some(When::InMs(2_000)));
+    world.complete_member(flow, "b");
+    world.claim_member(flow, "a");
+    world.at(2_000).scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("failed", "cancelled"), "FL-148");
+    world.at(5_000);
+    replay(&mut world, flow, "a");
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    replay(world.at(6_000), flow, "b");
+    assert_eq!(world.flow(flow).hot.deadline_at.map(Time::ms), Some(7_000), "a flow that is open keeps its own");
+    world.at(7_000).scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("failed", "cancelled"));
+}
+
+#[test]
+fn fl_160_an_absolute_deadline_that_has_passed_refuses_a_replay_unless_another_is_given() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |flow| flow.deadline = Some(When::At(Time::from_ms(2_000))));
+    world.fail_member(flow, "a");
+    replay(world.at(1_000), flow, "a");
+    assert_eq!(world.flow(flow).hot.deadline_at.map(Time::ms), Some(2_000), "it is ahead");
+    world.fail_member(flow, "a");
+    world.at(5_000);
+    let before = world.records.clone();
+    let again = calls::replay(member_id(flow, "a"));
+    assert_eq!(world.run(Command::Replay(again.clone())), Err(Rejection::DeadlineInPast));
+    assert_eq!(world.records, before);
+    world.run(Command::Replay(Replay { deadline: DeadlineWish::None, ..again })).unwrap();
+    world.at(100_000).scan();
+    assert_eq!((world.flow_state(flow), world.flow(flow).hot.deadline_at), ("open", None));
+}
+
+#[test]
+fn fl_58_fl_160_a_flow_without_a_seal_that_opens_again_has_its_time_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |flow| {
+        flow.failure = FailurePolicy::FailFast { remaining: Remaining::LetRun };
+        flow.seal = false;
+        flow.retention_ms = None;
+    });
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    world.fail_member(flow, "a");
+    world.scan();
+    assert_eq!(world.flow_state(flow), "failed");
+    world.at(200_000_000);
+    replay(&mut world, flow, "a");
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    assert!(world.flow(flow).hot.sealed_at.is_none() && world.flow(flow).hot.seal_by > Some(world.now));
 }
 
 #[test]
