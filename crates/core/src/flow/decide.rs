@@ -207,6 +207,18 @@ pub(crate) fn cancelled(ending: &Ending) -> End {
     }
 }
 
+/// The flow that took the member with it when it ended. One that cannot be read, or is gone, ended by itself.
+pub(crate) fn ended_with(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>, Stop> {
+    match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(execution)) => Ok(match execution.hot.state {
+            MemberState::Done { reason: Reason::Flow, .. } => execution.member().map(|member| member.flow),
+            _ => None,
+        }),
+        Ok(None) | Err(Stop::Rejected(_)) => Ok(None),
+        Err(Stop::Miss) => Err(Stop::Miss),
+    }
+}
+
 /// Whether a member that gives up its lease ends instead of waiting again.
 pub(crate) fn closed_for(tx: &mut Tx<'_>, execution: &Execution) -> Result<Option<Ending>, Stop> {
     let Some(member) = execution.member() else { return Ok(None) };

@@ -283,6 +283,39 @@ fn fl_261_those_that_run_may_end_their_attempt() {
 }
 
 #[test]
+fn fl_261_children_that_run_may_end_their_attempt_too() {
+    for remaining in [Remaining::FinishActive, Remaining::Cancel(Mode::Graceful { grace_ms: 20_000 })] {
+        let mut world = World::new();
+        let flow = world.flow_of("p", |_| {});
+        let held = world.claim_member(flow, "p");
+        world.within(&held, "runs waits").unwrap();
+        let parent = Some((held.id, fence(&held)));
+        let outside = world.submit(|cmd| (cmd.parent, cmd.outside) = (parent, true));
+        let child = world.claim_member(flow, "runs");
+        world.run(cancel(flow, remaining)).unwrap();
+        world.run(calls::fail(held.id, fence(&held))).unwrap();
+        world.scan();
+        assert_eq!(world.states(flow, "p runs waits"), ["cancelled", "active", "cancelled"], "{remaining:?}");
+        assert_eq!(world.execution(outside).public_state().name(), "cancelled", "nobody else ends it");
+        world.run(calls::complete(child.id, fence(&child), None)).unwrap();
+        assert_eq!((world.state(flow, "runs"), world.flow_state(flow)), ("completed", "cancelled"));
+    }
+}
+
+#[test]
+fn fl_102_a_client_that_cancels_a_parent_in_a_flow_that_ends_cancels_its_children() {
+    let mut world = World::new();
+    let flow = world.flow_of("p", |_| {});
+    let held = world.claim_member(flow, "p");
+    world.within(&held, "runs").unwrap();
+    world.claim_member(flow, "runs");
+    world.run(cancel(flow, Remaining::FinishActive)).unwrap();
+    world.run(Command::Cancel(calls::cancel(held.id))).unwrap();
+    world.scan();
+    assert_eq!(world.states(flow, "p runs"), ["cancelled", "cancelled"]);
+}
+
+#[test]
 fn fl_147_a_stronger_cancel_makes_a_weaker_one_harder() {
     let mut world = World::new();
     let flow = world.flow_of("a b c", |_| {});
