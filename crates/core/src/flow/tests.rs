@@ -283,6 +283,18 @@ fn fl_261_those_that_run_may_end_their_attempt() {
 }
 
 #[test]
+fn fl_261_a_lease_that_is_lost_once_too_often_is_cancelled_with_the_flow() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |flow| flow.members[0].submit.policy.max_reclaims = 0);
+    world.claim_member(flow, "a");
+    world.run(cancel(flow, Remaining::FinishActive)).unwrap();
+    world.at(30_000).scan();
+    let State::Done { outcome, reason, .. } = world.member(flow, "a").hot.state else { panic!("it has ended") };
+    assert_eq!((outcome, reason), (Outcome::Cancelled, Reason::Flow));
+    assert_eq!((world.flow_state(flow), world.flow(flow).summary.failures), ("cancelled", 0));
+}
+
+#[test]
 fn fl_261_children_that_run_may_end_their_attempt_too() {
     for remaining in [Remaining::FinishActive, Remaining::Cancel(Mode::Graceful { grace_ms: 20_000 })] {
         let mut world = World::new();
