@@ -346,6 +346,28 @@ fn fl_147_a_stronger_cancel_makes_a_weaker_one_harder() {
 }
 
 #[test]
+fn fl_147_a_shorter_grace_is_stronger_and_brings_the_end_nearer() {
+    let graceful = |grace_ms| Remaining::Cancel(Mode::Graceful { grace_ms });
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    let id = world.claim_member(flow, "a").id;
+    let stands = |world: &World| {
+        let State::Active { cancel: Some(cancel), .. } = world.execution(id).hot.state else { panic!("it is asked") };
+        (world.flow(flow).ending().unwrap().remaining, cancel.kill_at.map(Time::ms))
+    };
+    world.run(cancel(flow, graceful(10_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(10_000), Some(10_000)));
+    world.at(1_000).run(cancel(flow, graceful(20_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(10_000), Some(10_000)), "a weaker one is ignored");
+    world.run(cancel(flow, graceful(2_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(2_000), Some(3_000)));
+    world.at(2_500).run(cancel(flow, graceful(1_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(1_000), Some(3_000)), "nothing puts it off");
+    world.run(cancel(flow, Remaining::Cancel(Mode::Immediate))).unwrap();
+    assert_eq!((world.state(flow, "a"), world.flow_state(flow)), ("cancelled", "cancelled"));
+}
+
+#[test]
 fn fl_150_a_large_flow_is_cancelled_bit_by_bit_and_exactly() {
     let mut world = World::new();
     let mut flow = blank_flow();

@@ -5,6 +5,7 @@ use crate::id::{ExecutionId, FlowId};
 use crate::text::Text;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,10 +130,31 @@ pub enum Then {
     CancelRemaining(Mode),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The stronger, the larger: a shorter grace is stronger than a longer one, and none the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     Graceful { grace_ms: u64 },
     Immediate,
+}
+
+impl Ord for Mode {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Not even a grace of no time at all is as strong as none.
+        let grace = |mode: &Mode| match mode {
+            Mode::Graceful { grace_ms } => Some(*grace_ms),
+            Mode::Immediate => None,
+        };
+        match (grace(self), grace(other)) {
+            (Some(own), Some(other)) => other.cmp(&own),
+            (own, other) => own.is_none().cmp(&other.is_none()),
+        }
+    }
+}
+
+impl PartialOrd for Mode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
