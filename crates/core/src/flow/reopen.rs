@@ -241,7 +241,8 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation, follow: &mu
         tx.delete(key);
         return Ok(Expired::Fired);
     };
-    // A later replay takes back by itself what is left.
+    // A later replay takes back by itself what is left. One that has ended again has left its edges to a continuation that
+    // waits for this one: those that are still resolved tell of the end before.
     let left = match upstream.hot.replays == replays {
         true => take_back(tx, &upstream, next, follow)?,
         false => None,

@@ -6,6 +6,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
+use crate::record::execution::PublicState;
 use crate::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::InputValue;
@@ -231,6 +232,59 @@ fn fl_164_a_second_failure_keeps_an_all_of_impossible() {
     assert_eq!(world.state(flow, "j"), "waiting_children");
     world.complete_member(flow, "b");
     assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+#[test]
+fn fl_163_fl_233_what_is_still_being_reopened_when_it_is_skipped_again_is_skipped_to_the_last() {
+    let mut world = World::new();
+    let count = 2_500;
+    let mut deep = blank_flow();
+    deep.members = ["u", "d"].into_iter().map(member).collect();
+    deep.members.extend((0..count).map(|at| member(&format!("c{at}"))));
+    deep.edges = [edge("u>d")].into_iter().chain((0..count).map(|at| edge(&format!("d>c{at}")))).collect();
+    let flow = world.submit_flow(deep).unwrap().id;
+    world.scan();
+    world.fail_member(flow, "u");
+    world.scan();
+    let skipped = |world: &World| world.flow(flow).summary.of(PublicState::Skipped);
+    assert_eq!((skipped(&world), world.flow_state(flow)), (count + 1, "failed"));
+    for _ in 0..2 {
+        replay(&mut world, flow, "u");
+        assert!(skipped(&world) > 0 && world.flow(flow).hot.works == 1, "there is no room for all");
+        world.fail_member(flow, "u");
+        go_on(&mut world);
+        let done = world.flow(flow);
+        assert_eq!((skipped(&world), done.hot.works, done.summary.edges_pending), (count + 1, 0, 0));
+        assert_eq!(done.public_state().name(), "failed");
+    }
+    replay(&mut world, flow, "u");
+    world.complete_member(flow, "u");
+    world.complete_member(flow, "d");
+    go_on(&mut world);
+    let open = world.flow(flow);
+    assert_eq!((open.summary.of(PublicState::Waiting), open.hot.works, open.summary.edges_pending), (count, 0, 0));
+}
+
+#[test]
+fn fl_84_a_replay_amid_the_first_skips_leaves_one_continuation_per_member() {
+    let mut world = World::new();
+    let count = 2_500;
+    let mut deep = blank_flow();
+    deep.members = ["u", "d"].into_iter().map(member).collect();
+    deep.members.extend((0..count).map(|at| member(&format!("c{at}"))));
+    deep.edges = [edge("u>d")].into_iter().chain((0..count).map(|at| edge(&format!("d>c{at}")))).collect();
+    let flow = world.submit_flow(deep).unwrap().id;
+    world.scan();
+    world.fail_member(flow, "u");
+    assert_eq!(world.flow(flow).hot.works, 1, "the rest is left");
+    for _ in 0..2 {
+        replay(&mut world, flow, "u");
+        world.fail_member(flow, "u");
+    }
+    go_on(&mut world);
+    let done = world.flow(flow);
+    assert_eq!((done.summary.of(PublicState::Skipped), done.hot.works, done.summary.edges_pending), (count + 1, 0, 0));
+    assert_eq!(done.public_state().name(), "failed");
 }
 
 #[test]

@@ -468,6 +468,13 @@ impl Execution {
         self.member.as_ref().is_some_and(|member| self.hot.epoch > member.opened_epoch)
     }
 
+    /// It has ended before and waits, or has ended, again: by a replay of its own, or because one above it was replayed. Work
+    /// for an earlier end may be left.
+    pub fn was_reopened(&self) -> bool {
+        let groups = self.member.iter().flat_map(|member| &member.groups);
+        self.hot.replays > 0 || groups.into_iter().any(|group| group.opening > 0)
+    }
+
     /// The input; ask the transaction for the part first.
     pub fn input(&self) -> Option<&Bytes> {
         self.input.loaded().expect("execution: input was asked for").as_ref()
