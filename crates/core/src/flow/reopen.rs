@@ -3,7 +3,7 @@
 
 use super::follow::Follow;
 use super::resolve::{self, drop_work, put_work};
-use super::{emit, group, siblings};
+use super::{damaged, emit, group, siblings};
 use crate::command::{DeadlineWish, Downstream, Principal, Replay};
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -11,7 +11,7 @@ use crate::execution::settle::{self, Waits};
 use crate::execution::{children, when};
 use crate::id::ExecutionId;
 use crate::record::continuation::{Rest, Work};
-use crate::record::edge::{Edge, On, Resolution};
+use crate::record::edge::{Edge, Resolution};
 use crate::record::execution::{Deadline, Execution, Hold, Holds, Next, Outcome, State};
 use crate::record::flow::{Flow, FlowOutcome, State as FlowState};
 use crate::record::member::{Group, GroupState, Member};
@@ -117,7 +117,11 @@ fn still_impossible(
     let upstreams: Vec<ExecutionId> = edges.iter().filter(unmet).take(20).map(|edge| edge.upstream).collect();
     let mut named = Vec::with_capacity(upstreams.len());
     for id in upstreams {
-        let name = tx.find_execution(id, PartMask::NONE)?.and_then(|up| up.member().map(|member| member.key.clone()));
+        let name = match tx.find_execution(id, PartMask::NONE) {
+            Ok(Some(upstream)) => upstream.member().map(|member| member.key.clone()),
+            Ok(None) | Err(Stop::Rejected(_)) => damaged::stone(tx, id)?.map(|stone| stone.body.key),
+            Err(Stop::Miss) => return Err(Stop::Miss),
+        };
         named.push((name.unwrap_or_else(|| id.to_string().into()), key.clone()));
     }
     Ok(Rejection::StillImpossible { edges: named })
@@ -137,27 +141,37 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
     for inlet in inlets.iter() {
         let Some(Record::Edge(mut edge)) = tx.get(key(inlet), PartMask::NONE)? else { continue };
         if let Some(end) = edge.body.resolved
-            && let Some(upstream) = tx.find_execution(edge.upstream, PartMask::NONE)?
+            && let Some(now) = end_now(tx, &edge)?
+            && now.map(|now| (now.outcome, now.reason, now.attempt)) != Some((end.outcome, end.reason, end.attempt))
         {
-            let now = end_now(&upstream, edge.body.on, tx.now());
-            if now.map(|now| (now.outcome, now.reason, now.attempt)) != Some((end.outcome, end.reason, end.attempt)) {
-                edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
-                tx.put(Record::Edge(edge.clone()));
-            }
+            edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
+            tx.put(Record::Edge(edge.clone()));
         }
         edges.push(*edge);
     }
     Ok(edges)
 }
 
-/// How an upstream would resolve an edge as it stands now; nothing if it lives.
-fn end_now(upstream: &Execution, on: On, at: Time) -> Option<Resolution> {
-    match upstream.hot.state {
-        State::Done { outcome, reason, attempt, .. } => {
-            Some(Resolution { met: resolve::meets(on, outcome, reason), outcome, reason, attempt, at, order: 0 })
-        }
-        _ => None,
-    }
+/// How the upstream of an edge would resolve it as it stands now: not at all if it lives. `None` if it has been purged: the
+/// edge says how it ended.
+fn end_now(tx: &mut Tx<'_>, edge: &Edge) -> Result<Option<Option<Resolution>>, Stop> {
+    let end = match tx.find_execution(edge.upstream, PartMask::NONE) {
+        Ok(Some(upstream)) => match upstream.hot.state {
+            State::Done { outcome, reason, attempt, .. } => Some((outcome, reason, attempt)),
+            _ => None,
+        },
+        Ok(None) => return Ok(None),
+        Err(Stop::Rejected(rejection)) => match damaged::stone(tx, edge.upstream)? {
+            Some(stone) => Some((stone.body.outcome, stone.body.reason, None)),
+            None => return Err(rejection.into()),
+        },
+        Err(Stop::Miss) => return Err(Stop::Miss),
+    };
+    let at = tx.now();
+    Ok(Some(end.map(|(outcome, reason, attempt)| {
+        let met = resolve::meets(edge.body.on, outcome, reason);
+        Resolution { met, outcome, reason, attempt, at, order: 0 }
+    })))
 }
 
 /// Counts an edge as what it is now instead of what it was. A group that this leaves open waits again.
