@@ -708,12 +708,15 @@ pub struct Remnant {
     /// Where it stood.
     pub hot: Option<Box<Hot>>,
     pub member: Option<Member>,
+    pub parent: Option<ExecutionId>,
 }
 
 impl Remnant {
     fn of(parts: &[(u8, Bytes)]) -> Self {
         let hot: Option<Hot> = codec::required("hot", parts, schema::HOT).ok();
-        Self { hot: hot.map(Box::new), member: codec::required("member", parts, schema::MEMBER).ok() }
+        let spec: Option<Spec> = codec::required("spec", parts, schema::SPEC).ok();
+        let member = codec::required("member", parts, schema::MEMBER).ok();
+        Self { hot: hot.map(Box::new), member, parent: spec.and_then(|spec| spec.parent) }
     }
 }
 
