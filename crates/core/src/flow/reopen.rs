@@ -14,7 +14,7 @@ use crate::record::continuation::{Rest, Work};
 use crate::record::edge::{Edge, Resolution};
 use crate::record::execution::{Deadline, Execution, Hold, Holds, Next, Outcome, State};
 use crate::record::flow::{Flow, FlowOutcome, State as FlowState};
-use crate::record::member::{Group, GroupState, Member};
+use crate::record::member::{EndedBy, Group, GroupState, Member, Others};
 use crate::record::{Continuation, Key, Record};
 use crate::reply::Expired;
 use crate::schema::{PartMask, execution as schema};
@@ -352,13 +352,16 @@ fn settle_again(tx: &mut Tx<'_>, mut downstream: Execution, was_done: bool, foll
         // Groups that were open when it was skipped have only been counted since.
         let still = !rejudge(&mut downstream, now, None).is_empty();
         if !still {
-            downstream.member_mut().cause = None;
+            // A start time and the hold of an operator have their effect as if it had never been skipped.
+            let Others { mut holds, not_before } = match downstream.member_mut().cause.take() {
+                Some(EndedBy::DependencyAmongOthers { others, .. }) => others,
+                _ => Others::default(),
+            };
             downstream.member_mut().opened_epoch = downstream.hot.epoch;
-            let mut holds = Holds::default();
             if let Some(hold) = dependencies(&downstream) {
                 holds.insert(hold);
             }
-            settle::settle(&mut downstream, Waits { holds, not_before: None, next: Next::First }, now);
+            settle::settle(&mut downstream, Waits { holds, not_before, next: Next::First }, now);
             children::retract(tx, &downstream, Outcome::Skipped)?;
             group::tell(tx, &downstream, &"engine".into(), Fact::HoldPlaced { hold: "dependencies".into() });
             // Its own edges told others that it was skipped.

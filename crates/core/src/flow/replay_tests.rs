@@ -6,7 +6,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::record::execution::PublicState;
+use crate::record::execution::{PublicState, State};
 use crate::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::InputValue;
@@ -285,6 +285,30 @@ fn fl_84_a_replay_amid_the_first_skips_leaves_one_continuation_per_member() {
     let done = world.flow(flow);
     assert_eq!((done.summary.of(PublicState::Skipped), done.hot.works, done.summary.edges_pending), (count + 1, 0, 0));
     assert_eq!(done.public_state().name(), "failed");
+}
+
+#[test]
+fn fl_80_fl_169_a_start_time_and_a_hold_outlive_a_skip() {
+    const HOUR: u64 = 3_600_000;
+    let mut world = World::new();
+    let flow = world.flow_of("u d e u>d u>e", |flow| {
+        flow.members[1].submit.start = Some(When::InMs(24 * HOUR));
+        flow.retention_ms = None;
+    });
+    world.run(calls::hold(member_id(flow, "e"))).unwrap();
+    world.at(HOUR).fail_member(flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["skipped", "skipped"]);
+    let cause = world.member(flow, "d").member().unwrap().cause.clone();
+    assert_eq!(cause.as_ref().and_then(EndedBy::dependency), Some((MAIN, &[member_id(flow, "u")][..])), "FL-90");
+    replay(&mut world, flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["waiting_children", "held"]);
+    world.at(2 * HOUR).complete_member(flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["delayed", "held"]);
+    let State::Delayed { until, .. } = world.member(flow, "d").hot.state else { panic!("it waits for its time") };
+    assert_eq!(until.ms(), 24 * HOUR);
+    world.run(Command::Release(Release { id: member_id(flow, "e"), reason: "go".into() })).unwrap();
+    world.at(24 * HOUR).scan();
+    assert_eq!(world.states(flow, "d e"), ["waiting", "waiting"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What makes an execution a member of a flow: its place in the graph, and the groups of edges that lead to it.
 
-use super::execution::Outcome;
+use super::execution::{Holds, Outcome, Why};
 use crate::id::{ExecutionId, FlowId};
 use crate::text::Text;
 use crate::time::Time;
@@ -215,6 +215,27 @@ pub enum EndedBy {
     Dependency { group: Text, unmet: Vec<ExecutionId> },
     /// It was cancelled because this group of another was decided without it.
     Sibling { downstream: ExecutionId, group: Text, verdict: GroupState },
+    /// As `Dependency`, of one that waited for something else as well. It will again, if its groups are opened again.
+    DependencyAmongOthers { group: Text, unmet: Vec<ExecutionId>, others: Others },
+}
+
+/// What a skipped member waited for besides its groups.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Others {
+    pub holds: Holds,
+    pub not_before: Option<(Time, Why)>,
+}
+
+impl EndedBy {
+    /// The group of its own that became impossible, and the first upstreams that did not meet it.
+    pub fn dependency(&self) -> Option<(&str, &[ExecutionId])> {
+        match self {
+            EndedBy::Dependency { group, unmet } | EndedBy::DependencyAmongOthers { group, unmet, .. } => {
+                Some((group, unmet))
+            }
+            EndedBy::Sibling { .. } => None,
+        }
+    }
 }
 
 /// The edges that lead to a member, in the order they were added.
