@@ -128,6 +128,11 @@ fn flow_records() -> Vec<(&'static str, Key, Record)> {
     let cancelled = world.record(Key::Execution(join)).expect("the member");
     world.run(Command::Purge(Purge { id: fetch, reason: "".into() })).expect("it is purged");
     let stone = world.record(Key::Tombstone(fetch)).expect("what is left of it");
+    let later = world.flow_of("up down up>down", |flow| flow.members[1].submit.start = Some(When::InMs(3_600_000)));
+    let down = Key::Execution(member_id(later, "down"));
+    world.run(kit::calls::hold(member_id(later, "down"))).expect("it is held");
+    world.fail_member(later, "up");
+    let skipped = world.record(down).expect("the member");
     vec![
         ("flow_open", key, open),
         ("flow_ending", key, ending),
@@ -139,6 +144,7 @@ fn flow_records() -> Vec<(&'static str, Key, Record)> {
         ("member_ready", Key::Execution(join), ready),
         ("member_cancelled", Key::Execution(join), cancelled),
         ("tombstone", Key::Tombstone(fetch), stone),
+        ("member_skipped", down, skipped),
     ]
 }
 

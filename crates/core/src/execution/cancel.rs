@@ -6,6 +6,8 @@ use super::{WITH_ACTIONS, emit, note, terminal, visible};
 use crate::command::{self, CancelMode, Principal, Scopes};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::decide;
+use crate::id::{ExecutionId, FlowId};
 use crate::limits::{FANOUT_PER_COMMIT, GRACE_MAX_MS, REASON_MAX};
 use crate::planted::{self, Defect};
 use crate::record::continuation::Rest;
@@ -120,12 +122,13 @@ pub(super) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation) -> Result<E
         return Err(Rejection::internal("E11 the timer belongs to this work").into());
     };
     let (reason, by) = (reason.clone(), by.clone());
+    let spared = decide::ended_with(tx, continuation.owner)?;
     let ids = tx.list(List::Children(continuation.owner), *after)?;
     let page = &ids[..ids.len().min(FANOUT_PER_COMMIT)];
     let mut missing = false;
     for id in page {
         // Goes on after a miss, so that all that is missing is loaded together.
-        match cancel_child(tx, *id, &reason, &by) {
+        match cancel_child(tx, *id, spared, &reason, &by) {
             Err(Stop::Miss) => missing = true,
             done => done?,
         }
@@ -143,8 +146,16 @@ pub(super) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation) -> Result<E
     Ok(Expired::More)
 }
 
-fn cancel_child(tx: &mut Tx<'_>, id: crate::id::ExecutionId, reason: &Text, by: &Text) -> Result<(), Stop> {
+/// Members of the flow `spared` are passed: it ends them itself, each as it is due to it.
+fn cancel_child(
+    tx: &mut Tx<'_>,
+    id: ExecutionId,
+    spared: Option<FlowId>,
+    reason: &Text,
+    by: &Text,
+) -> Result<(), Stop> {
     let child = match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(child)) if spared.is_some() && child.member().map(|member| member.flow) == spared => return Ok(()),
         Ok(Some(child)) if !child.is_done() => child,
         Ok(_) | Err(Stop::Rejected(_)) => return Ok(()),
         Err(Stop::Miss) => return Err(Stop::Miss),

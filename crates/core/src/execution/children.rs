@@ -2,6 +2,7 @@
 
 use super::{emit, settle};
 use crate::event::Fact;
+use crate::id::ExecutionId;
 use crate::record::Execution;
 use crate::record::execution::{ChildrenHold, Hold, HoldKey, Outcome, State, Verdict, Waited};
 use crate::schema::PartMask;
@@ -30,14 +31,19 @@ pub(crate) fn count(hold: &mut ChildrenHold, outcome: Outcome) {
 }
 
 /// In the commit in which `child` ends: a parent that waits for it counts it, and resumes if that decides its wait.
-pub(crate) fn tell_parent(tx: &mut Tx<'_>, child: &Execution, outcome: Outcome) -> Result<(), Stop> {
-    let Some(mut parent) = waiting_parent(tx, child)? else { return Ok(()) };
+pub(crate) fn tell_parent(
+    tx: &mut Tx<'_>,
+    child: ExecutionId,
+    parent: Option<ExecutionId>,
+    outcome: Outcome,
+) -> Result<(), Stop> {
+    let Some(mut parent) = waiting_parent(tx, child, parent)? else { return Ok(()) };
     let Some(hold) = children_hold(&mut parent) else { return Ok(()) };
     count(hold, outcome);
     if let Some(verdict) = verdict(hold) {
         let now = tx.now();
         decide(&mut parent, verdict, now);
-        let by = Text::from(child.id.to_string());
+        let by = Text::from(child.to_string());
         emit(tx, &parent, &by, Fact::HoldLifted { hold: "children".into() });
     }
     tx.put_execution(parent);
@@ -46,7 +52,7 @@ pub(crate) fn tell_parent(tx: &mut Tx<'_>, child: &Execution, outcome: Outcome) 
 
 /// In the commit in which a child that had ended is replayed: it is no longer counted.
 pub(crate) fn retract(tx: &mut Tx<'_>, child: &Execution, outcome: Outcome) -> Result<(), Stop> {
-    let Some(mut parent) = waiting_parent(tx, child)? else { return Ok(()) };
+    let Some(mut parent) = waiting_parent(tx, child.id, child.spec.parent)? else { return Ok(()) };
     let Some(hold) = children_hold(&mut parent) else { return Ok(()) };
     match outcome {
         Outcome::Success => hold.met = hold.met.saturating_sub(1),
@@ -64,8 +70,8 @@ pub(crate) fn decide(parent: &mut Execution, verdict: Verdict, now: Time) {
 }
 
 /// The parent, if it waits for this child. One that is gone or damaged waits for nothing, and stops no child of its.
-fn waiting_parent(tx: &mut Tx<'_>, child: &Execution) -> Result<Option<Execution>, Stop> {
-    let Some(parent) = child.spec.parent else { return Ok(None) };
+fn waiting_parent(tx: &mut Tx<'_>, child: ExecutionId, parent: Option<ExecutionId>) -> Result<Option<Execution>, Stop> {
+    let Some(parent) = parent else { return Ok(None) };
     let parent = match tx.find_execution(parent, PartMask::NONE) {
         Ok(Some(parent)) => parent,
         Ok(None) | Err(Stop::Rejected(_)) => return Ok(None),
@@ -73,7 +79,7 @@ fn waiting_parent(tx: &mut Tx<'_>, child: &Execution) -> Result<Option<Execution
     };
     let waits = match &parent.hot.state {
         State::Blocked { holds, .. } => match holds.get(HoldKey::Children) {
-            Some(Hold::Children(hold)) => hold.children.contains(&child.id),
+            Some(Hold::Children(hold)) => hold.children.contains(&child),
             _ => false,
         },
         _ => false,

@@ -5,7 +5,7 @@ use super::{emit, expire, steps};
 use crate::command::{Claim, Payload, Principal};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::flow::inputs;
+use crate::flow::{damaged, inputs};
 use crate::id::{ExecutionId, LeaseId};
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, WORKER_MAX};
 use crate::record::attempt::{AttemptKind, Episode, Failure};
@@ -277,7 +277,15 @@ fn children_outcome(tx: &mut Tx<'_>, waited: &Waited) -> Result<ChildrenOutcome,
                 State::Done { outcome, attempt, .. } => Some((outcome, attempt)),
                 _ => None,
             },
-            Ok(None) | Err(Stop::Rejected(_)) => None,
+            // Of a member that was given up, or purged before its flow, there is how it ended.
+            Ok(None) | Err(Stop::Rejected(_)) => match damaged::stone(tx, *id) {
+                Ok(stone) => stone.map(|stone| (stone.body.outcome, None)),
+                Err(Stop::Miss) => {
+                    missing = true;
+                    None
+                }
+                Err(stop) => return Err(stop),
+            },
             Err(Stop::Miss) => {
                 missing = true;
                 None

@@ -75,7 +75,9 @@ pub(super) fn after_failure(
     failing: Failing,
     by: &Text,
 ) -> Result<AfterFailure, Stop> {
-    let closed = flow::decide::closed_for(tx, &execution)?;
+    // A cancel that was asked for comes before the end of the flow, as it does for a lease that is lost.
+    let asked = matches!(&execution.hot.state, State::Active { cancel: Some(_), .. });
+    let closed = if asked { None } else { flow::decide::closed_for(tx, &execution)? };
     let after = match closed {
         Some(_) => AfterFailure::Ended { outcome: Outcome::Cancelled, reason: Reason::Flow },
         None => decide(&execution, &failing, tx.now()),

@@ -84,7 +84,7 @@ pub(crate) fn finish(tx: &mut Tx<'_>, mut execution: Execution, end: End) -> Res
     if let Some(reason) = cascade {
         owe_cancels(tx, &execution, reason, end.by)?;
     }
-    children::tell_parent(tx, &execution, end.outcome)?;
+    children::tell_parent(tx, execution.id, execution.spec.parent, end.outcome)?;
     if execution.member().is_some() {
         tx.note_end(execution.id);
     }

@@ -6,6 +6,7 @@ use super::{backoff, emit};
 use crate::command::{EndLease, Principal, WorkerEnd};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::decide;
 use crate::record::attempt::{AttemptState, Failure};
 use crate::record::execution::{EndCause, LeaseEnd, Next, Outcome, Reason, State, Why};
 use crate::record::{Content, Execution};
@@ -39,10 +40,12 @@ pub(super) fn lose(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, end: Le
         return Err(Rejection::internal("E11 only Active has a lease").into());
     };
     let (worker, cancelled) = (lease.worker.clone(), cancel.is_some());
+    // No attempt follows: it ends because that was asked for, or with its flow, and not for the leases it lost.
+    let ends = cancelled || decide::closed_for(tx, &execution)?.is_some();
     let cause = end.cause();
     let of = execution.hot.attempts - 1;
     let limit = execution.spec.policy.max_reclaims;
-    if execution.hot.reclaims >= limit && !cancelled {
+    if execution.hot.reclaims >= limit && !ends {
         let reclaims = execution.hot.reclaims;
         emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: None });
         let failure = Failure {
@@ -62,12 +65,12 @@ pub(super) fn lose(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, end: Le
         };
         return finish::finish(tx, execution, end);
     }
-    if !cancelled {
+    if !ends {
         execution.hot.reclaims += 1;
         execution.hot.reclaims_in_row = execution.hot.reclaims_in_row.saturating_add(1);
     }
     let not_before = now + backoff::reclaim_ms(execution.hot.reclaims_in_row);
-    let ahead = Some(not_before).filter(|at| *at > now && !cancelled);
+    let ahead = Some(not_before).filter(|at| *at > now && !ends);
     let reclaims = execution.hot.reclaims;
     emit(tx, &execution, by, Fact::LeaseLost { worker, cause, reclaims, not_before: ahead });
     let requeue = Requeue {

@@ -93,7 +93,7 @@ pub fn replay(tx: &mut Tx<'_>, who: &Principal, cmd: &Replay, follow: &mut Follo
     let public_state = execution.public_state();
     tx.put_execution(execution.clone());
     if let Some(flow) = flow {
-        reopen::reopen(tx, who, &execution, flow, cmd.downstream, follow);
+        reopen::reopen(tx, who, &execution, flow, cmd, follow)?;
     }
     Ok(Reply::Replayed { public_state, replays })
 }

@@ -9,6 +9,7 @@ use super::{children, emit, visible};
 use crate::command::{ChildrenRule, Principal, WaitChildren};
 use crate::error::Rejection;
 use crate::event::Fact;
+use crate::flow::damaged;
 use crate::id::ExecutionId;
 use crate::limits::{FANOUT_PER_COMMIT, Limits, WAIT_CHILDREN_TIMEOUT_MS_MAX};
 use crate::record::attempt::AttemptState;
@@ -119,10 +120,14 @@ fn unfinished(tx: &mut Tx<'_>, parent: &Execution) -> Result<Vec<Child>, Stop> {
         let page = &ids[..ids.len().min(FANOUT_PER_COMMIT)];
         load(tx, page)?;
         for id in page {
-            if let Some(child) = tx.find_execution(*id, PartMask::NONE)?
-                && !child.is_done()
-            {
-                found.push((*id, None));
+            match tx.find_execution(*id, PartMask::NONE) {
+                Ok(Some(child)) if !child.is_done() => found.push((*id, None)),
+                Ok(_) => {}
+                // One that was given up has ended.
+                Err(Stop::Rejected(rejection)) => {
+                    damaged::stone(tx, *id)?.ok_or(rejection)?;
+                }
+                Err(Stop::Miss) => return Err(Stop::Miss),
             }
         }
         if found.len() > FANOUT_PER_COMMIT {

@@ -154,10 +154,15 @@ fn one(tx: &mut Tx<'_>, flow: FlowId, id: ExecutionId, ending: &Ending) -> Resul
     if !is_due(&execution, ending) {
         return Ok(());
     }
+    let now = tx.now();
     match (grace_ms(ending.remaining), &execution.hot.state) {
-        (Some(_), MemberState::Active { cancel: Some(_), .. }) => Ok(()),
+        // Asked before. Another request may bring its end nearer, and never puts it off.
+        (Some(grace_ms), MemberState::Active { cancel: Some(asked), .. })
+            if asked.kill_at.is_some_and(|at| at <= now + grace_ms) =>
+        {
+            Ok(())
+        }
         (Some(grace_ms), MemberState::Active { .. }) => {
-            let now = tx.now();
             let request = Cancel {
                 reason: ending.cause.reason(),
                 by: ending.by.clone(),

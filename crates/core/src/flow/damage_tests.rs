@@ -7,11 +7,11 @@ use crate::flow::member_id;
 use crate::kit::calls::{self, call, fence};
 use crate::kit::flows::*;
 use crate::kit::{PARTITION, World};
-use crate::record::execution::{Outcome, PublicState, Reason};
+use crate::record::execution::{Outcome, PublicState, Reason, Verdict};
 use crate::record::flow::{Cause, FailurePolicy, FlowOutcome, Mode, Remaining, State};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::record::{DeadLetter, Key, Record};
-use crate::reply::Reply;
+use crate::reply::{Children, InputValue, Reply};
 use crate::schema::{Timer, execution as schema, flow as flow_schema};
 use crate::{ExecutionId, FlowId};
 use bytes::Bytes;
@@ -135,6 +135,60 @@ fn fl_145_giving_up_a_member_decides_like_its_failure() {
     world.scan();
     let State::Done { outcome, cause, .. } = world.flow(flow).hot.state else { panic!("it has ended") };
     assert_eq!((outcome, cause), (FlowOutcome::Failed, Cause::Member(id)));
+}
+
+#[test]
+fn fl_77_fl_145_one_that_was_given_up_is_handed_over_like_a_failure() {
+    for part in [schema::HOT, schema::SPEC, schema::MEMBER] {
+        let mut world = World::new();
+        let flow = world.flow_of("v u d v>u u*>d=x", |_| {});
+        let id = member_id(flow, "u");
+        damage(&mut world, id, part);
+        world.complete_member(flow, "v");
+        discard(&mut world).unwrap();
+        let claimed = world.claim_member(flow, "d");
+        let given = &claimed.inputs[0];
+        assert_eq!((given.id, given.outcome, &given.value), (id, Outcome::Failed, &InputValue::None));
+        assert_eq!(&*given.upstream == "u", part != schema::MEMBER, "its key, if that can be read");
+    }
+}
+
+#[test]
+fn fl_145_fl_167_one_that_was_given_up_keeps_no_replay_below_it_from_an_answer() {
+    let mut world = World::new();
+    let flow = world.flow_of("v u d v>u u>d=x", |_| {});
+    damage(&mut world, member_id(flow, "u"), schema::HOT);
+    world.complete_member(flow, "v");
+    discard(&mut world).unwrap();
+    assert_eq!((world.state(flow, "d"), world.flow_state(flow)), ("skipped", "failed"));
+    let replay = calls::replay(member_id(flow, "d"));
+    let refused = world.run(Command::Replay(replay.clone()));
+    assert_eq!(refused, Err(Rejection::StillImpossible { edges: vec![("u".into(), "d".into())] }));
+    world.run(Command::Replay(Replay { ignore_dependencies: true, ..replay })).unwrap();
+    assert_eq!(world.claim_member(flow, "d").inputs[0].outcome, Outcome::Failed);
+}
+
+#[test]
+fn fl_101_fl_145_a_parent_that_waits_for_one_that_is_given_up_goes_on() {
+    for part in [schema::HOT, schema::MEMBER] {
+        let mut world = World::new();
+        let flow = world.flow_of("p", |_| {});
+        let held = world.claim_member(flow, "p");
+        world.within(&held, "v c v>c").unwrap();
+        let id = member_id(flow, "c");
+        world.run(Command::WaitChildren(calls::wait(held.id, fence(&held), Some(vec![id])))).unwrap();
+        damage(&mut world, id, part);
+        world.complete_member(flow, "v");
+        assert_eq!(world.state(flow, "p"), "waiting_children");
+        discard(&mut world).unwrap();
+        assert_eq!(world.state(flow, "p"), "waiting", "EX-49");
+        let again = world.claim_member(flow, "p");
+        let waited = again.children.clone().unwrap();
+        assert_eq!((waited.verdict, waited.children[0].outcome), (Verdict::Impossible, Some(Outcome::Failed)));
+        let wait = calls::wait(again.id, fence(&again), None);
+        let decided = Ok(Reply::Children(Children::Decided { verdict: Verdict::Met }));
+        assert_eq!(world.run(Command::WaitChildren(wait)), decided, "no child is left");
+    }
 }
 
 #[test]

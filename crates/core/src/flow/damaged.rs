@@ -7,7 +7,7 @@ use super::{siblings, summary};
 use crate::command::Principal;
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
-use crate::execution::trouble;
+use crate::execution::{children, trouble};
 use crate::id::{ExecutionId, FlowId};
 use crate::limits::FANOUT_PER_COMMIT;
 use crate::record::continuation::{Body, Rest, Work};
@@ -42,6 +42,7 @@ pub(crate) fn give_up(
     tell(tx, &flow, &stone, &remnant, &who.name, was);
     tx.insert(Record::Tombstone(Box::new(stone)));
     tx.put_flow(flow);
+    children::tell_parent(tx, id, remnant.parent, Outcome::Failed)?;
     follow.given_up.push(id);
     let left = outs(tx, id, 0, &who.name, follow)?;
     left.map_or(Ok(()), |next| leave(tx, id, next))

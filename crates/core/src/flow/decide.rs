@@ -5,7 +5,6 @@ use super::{damaged, emit, member, summary};
 use crate::event::Fact;
 use crate::execution::finish::End;
 use crate::id::{ExecutionId, FlowId};
-use crate::record::Flow;
 use crate::record::attempt::AttemptState;
 use crate::record::execution::{Execution, LeaseEnd, Outcome, PublicState, Reason, State as MemberState};
 use crate::record::flow::{
@@ -13,18 +12,20 @@ use crate::record::flow::{
 };
 use crate::record::member::is_failure;
 use crate::record::tombstone;
+use crate::record::{Flow, Key, Record};
 use crate::schema::PartMask;
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
 
-/// Looks at the policies after `ends`, and ends a flow of which nothing lives.
-pub(crate) fn decide(tx: &mut Tx<'_>, id: FlowId, ends: &[ExecutionId]) -> Result<(), Stop> {
+/// Looks at the policies after `ends`, and ends a flow of which nothing lives. With `anew` they are looked at though nobody
+/// has ended.
+pub(crate) fn decide(tx: &mut Tx<'_>, id: FlowId, ends: &[ExecutionId], anew: bool) -> Result<(), Stop> {
     let flow = tx.flow_of(id)?;
     if flow.hot.building.is_some() {
         return Ok(());
     }
     let flow = match &flow.hot.state {
-        State::Open => match verdict(tx, &flow, ends)? {
+        State::Open => match verdict(tx, &flow, ends, anew)? {
             Some(verdict) => end(tx, flow, verdict),
             None => return Ok(()),
         },
@@ -47,7 +48,7 @@ pub(crate) struct Verdict {
     pub by: Text,
 }
 
-fn verdict(tx: &mut Tx<'_>, flow: &Flow, ends: &[ExecutionId]) -> Result<Option<Verdict>, Stop> {
+fn verdict(tx: &mut Tx<'_>, flow: &Flow, ends: &[ExecutionId], anew: bool) -> Result<Option<Verdict>, Stop> {
     let engine: Text = "engine".into();
     let verdict = |outcome, cause, remaining| Some(Verdict { outcome, cause, remaining, by: engine.clone() });
     if let FailurePolicy::FailFast { remaining } = flow.definition.failure
@@ -57,30 +58,33 @@ fn verdict(tx: &mut Tx<'_>, flow: &Flow, ends: &[ExecutionId]) -> Result<Option<
         return Ok(verdict(FlowOutcome::Failed, Cause::Member(against), remaining));
     }
     let (sealed, live) = (flow.hot.sealed_at.is_some(), flow.summary.live());
+    // Work that is left may still bring members back.
+    let over = sealed && flow.summary.total_members > 0 && live == 0 && flow.hot.works == 0;
     Ok(match &flow.definition.completion {
-        CompletionPolicy::AllTerminal => (sealed && flow.summary.total_members > 0 && live == 0)
-            .then(|| by_failures(flow))
-            .and_then(|outcome| verdict(outcome, Cause::AllTerminal, Remaining::LetRun)),
+        CompletionPolicy::AllTerminal => {
+            over.then(|| by_failures(flow)).and_then(|outcome| verdict(outcome, Cause::AllTerminal, Remaining::LetRun))
+        }
         CompletionPolicy::Root { key, remaining } => {
             let root = member::member_id(flow.id, key);
-            match ends.contains(&root).then(|| ended(tx, root)).transpose()?.flatten() {
+            // After a replay it may have ended long before the last of the others.
+            match (over || ends.contains(&root)).then(|| ended(tx, root)).transpose()?.flatten() {
                 Some(Ended { outcome: Outcome::Success, .. }) => {
                     verdict(FlowOutcome::Completed, Cause::Root(root), *remaining)
                 }
                 Some(_) => verdict(FlowOutcome::Failed, Cause::Root(root), *remaining),
                 // A root that never comes leaves a flow that ends like others.
-                None if sealed && flow.summary.total_members > 0 && live == 0 => {
-                    verdict(FlowOutcome::Failed, Cause::AllTerminal, *remaining)
-                }
+                None if over => verdict(FlowOutcome::Failed, Cause::AllTerminal, *remaining),
                 None => None,
             }
         }
+        // A replay in a flow that has enough would be cancelled by its own commit.
+        CompletionPolicy::Threshold { .. } if !(over || anew || is_time(tx, flow, ends)) => None,
         CompletionPolicy::Threshold { successes, remaining } => {
             let completed = flow.summary.of(PublicState::Completed);
             let fixed = flow.hot.growth == Growth::Fixed && sealed;
             if completed >= *successes {
                 verdict(FlowOutcome::Completed, Cause::Threshold, *remaining)
-            } else if (sealed && live == 0) || (fixed && completed + live < *successes) {
+            } else if over || (fixed && completed + live < *successes) {
                 verdict(FlowOutcome::Failed, Cause::Threshold, *remaining)
             } else {
                 None
@@ -88,6 +92,20 @@ fn verdict(tx: &mut Tx<'_>, flow: &Flow, ends: &[ExecutionId]) -> Result<Option<
         }
         CompletionPolicy::Declared { .. } => None,
     })
+}
+
+/// Whether this commit is one in which policies decide: a member has ended in it, or the flow was sealed.
+fn is_time(tx: &Tx<'_>, flow: &Flow, ends: &[ExecutionId]) -> bool {
+    let sealed_before = match tx.before(&flow.key()) {
+        Some(Record::Flow(before)) => before.hot.sealed_at.is_some(),
+        _ => false,
+    };
+    let is_of_flow = |id: &ExecutionId| match tx.after(&Key::Execution(*id)) {
+        Some(Record::Execution(execution)) => execution.member().is_some_and(|member| member.flow == flow.id),
+        // One that was given up: its record stays as it is, and what is left of it is written.
+        _ => matches!(tx.after(&Key::Tombstone(*id)), Some(Record::Tombstone(stone)) if stone.body.flow == flow.id),
+    };
+    (flow.hot.sealed_at.is_some() && !sealed_before) || ends.iter().any(is_of_flow)
 }
 
 fn by_failures(flow: &Flow) -> FlowOutcome {
@@ -186,6 +204,18 @@ pub(crate) fn cancelled(ending: &Ending) -> End {
         lease: LeaseEnd::Cancelled { reason, by: ending.by.clone() },
         // Its children are members too, or live outside the flow: the latter are cancelled with it.
         cascade: Some(ending.cause.reason()),
+    }
+}
+
+/// The flow that took the member with it when it ended. One that cannot be read, or is gone, ended by itself.
+pub(crate) fn ended_with(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>, Stop> {
+    match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(execution)) => Ok(match execution.hot.state {
+            MemberState::Done { reason: Reason::Flow, .. } => execution.member().map(|member| member.flow),
+            _ => None,
+        }),
+        Ok(None) | Err(Stop::Rejected(_)) => Ok(None),
+        Err(Stop::Miss) => Err(Stop::Miss),
     }
 }
 

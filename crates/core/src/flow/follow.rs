@@ -21,6 +21,8 @@ pub(crate) struct Follow {
     pub reopened: VecDeque<ExecutionId>,
     /// Whether flows that were written are decided anew. A comparison of counters decides nothing, unless it set them right.
     pub decides: bool,
+    /// Counters were set right: the policies are looked at though nobody has ended.
+    pub anew: bool,
     /// How many levels of the graph the ends are away from the command's own.
     depth: u32,
     /// Members that cannot be read and have just been given up: they have ended too.
@@ -54,6 +56,7 @@ impl Follow {
             decided: VecDeque::new(),
             reopened: VecDeque::new(),
             decides: !matches!(command, Command::VerifyFlow(_)),
+            anew: false,
             depth: 0,
             given_up: Vec::new(),
             upstream: None,
@@ -115,7 +118,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>, mut follow: Follow) -> Result<(), Stop> {
     }
     for flow in summary::bring_up_to_date(tx)? {
         if follow.decides {
-            decide::decide(tx, flow, &ends)?;
+            decide::decide(tx, flow, &ends, follow.anew)?;
         }
     }
     Ok(())

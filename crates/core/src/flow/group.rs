@@ -3,14 +3,15 @@
 use super::{decide, emit, follow::Follow};
 use crate::event::{Event, Fact};
 use crate::execution::finish::{self, End};
-use crate::execution::settle;
+use crate::execution::settle::{self, Waits};
 use crate::id::ExecutionId;
 use crate::record::attempt::AttemptState;
 use crate::record::execution::{Hold, HoldKey, LeaseEnd, Outcome, Reason, State};
-use crate::record::member::{EndedBy, Group, GroupState, Inlet, Then};
+use crate::record::member::{EndedBy, Group, GroupState, Inlet, Others, Then};
 use crate::record::{Execution, Key, Record};
 use crate::schema::{PartMask, execution as schema};
 use crate::text::Text;
+use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
 /// How many unmet edges a skipped member names, and how many edges are looked at together to find them.
@@ -136,7 +137,11 @@ fn skip(tx: &mut Tx<'_>, mut execution: Execution, group: Text, by: &Text, follo
         return finish::finish(tx, execution, end);
     }
     let unmet = first_unmet(tx, &execution, &group, follow)?;
-    execution.member_mut().cause = Some(EndedBy::Dependency { group, unmet });
+    let cause = match others(&execution, tx.now()) {
+        Some(others) => EndedBy::DependencyAmongOthers { group, unmet, others },
+        None => EndedBy::Dependency { group, unmet },
+    };
+    execution.member_mut().cause = Some(cause);
     let end = End {
         outcome: Outcome::Skipped,
         reason: Reason::Dependency,
@@ -147,6 +152,14 @@ fn skip(tx: &mut Tx<'_>, mut execution: Execution, group: Text, by: &Text, follo
         cascade: None,
     };
     finish::finish(tx, execution, end)
+}
+
+/// What a member waits for besides its groups, if anything.
+fn others(execution: &Execution, now: Time) -> Option<Others> {
+    let Waits { mut holds, not_before, .. } = settle::waits(execution)?;
+    holds.remove(HoldKey::Dependencies);
+    let not_before = not_before.filter(|(at, _)| *at > now);
+    (!holds.is_empty() || not_before.is_some()).then_some(Others { holds, not_before })
 }
 
 /// The upstreams of the first edges that did not meet the group.

@@ -66,9 +66,11 @@ pub fn grow(tx: &mut Tx<'_>, who: &Principal, cmd: &GrowFlow, follow: &mut Follo
         flow.hot.revision += 1;
     }
     if !cmd.seal {
-        // They do not wait for their seal for ever, even if the flow itself has it.
+        // They do not wait for their seal for ever, even if the flow itself has it. What is left of a time that others had
+        // does not count for them.
         let seal_by = tx.now() + tx.limits().seal_by_ms;
-        flow.hot.seal_by.get_or_insert(seal_by);
+        let nobody_waits = flow.hot.sealed_at.is_some() && flow.hot.unsealed == 0;
+        flow.hot.seal_by = flow.hot.seal_by.filter(|_| !nobody_waits).or(Some(seal_by));
     }
     let (revision, id) = (flow.hot.revision, flow.id);
     let edges_existed = links.len() as u32 - edges as u32;
@@ -368,7 +370,7 @@ fn write(
             }
             Who::There(execution) => {
                 let changed = Changed { groups: place.groups, rank: place.rank, outs: outs[at], inlets: given };
-                rewrite(tx, *execution, changed);
+                rewrite(tx, execution.id, changed)?;
             }
             Who::Gone(mut tombstone) => {
                 if tombstone.body.outs != outs[at] {
@@ -419,10 +421,12 @@ struct Changed {
 }
 
 /// Writes a member that is there with its new edges. One that could have run waits again.
-fn rewrite(tx: &mut Tx<'_>, mut execution: Execution, changed: Changed) {
+fn rewrite(tx: &mut Tx<'_>, id: ExecutionId, changed: Changed) -> Result<(), Stop> {
+    // Looked up again: the caller has been written since, with its new children.
+    let mut execution = tx.execution(id, WITH_INLETS)?;
     let old = execution.member().expect("grow: it is a member").clone();
     if changed.inlets.is_empty() && (old.rank, old.outs) == (changed.rank, changed.outs) {
-        return;
+        return Ok(());
     }
     let member = execution.member_mut();
     member.rank = changed.rank;
@@ -443,4 +447,5 @@ fn rewrite(tx: &mut Tx<'_>, mut execution: Execution, changed: Changed) {
         }
     }
     tx.put_execution(execution);
+    Ok(())
 }

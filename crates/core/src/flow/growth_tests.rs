@@ -11,7 +11,7 @@ use crate::record::execution::{Outcome, PublicState};
 use crate::record::flow::Growth;
 use crate::record::member::{GroupPolicy, GroupState, MAIN, Mode, Then};
 use crate::record::{Key, Record};
-use crate::reply::{InputValue, Reply};
+use crate::reply::{Children, InputValue, Reply};
 
 fn grow(flow: crate::FlowId, members: Vec<NewMember>, edges: Vec<NewEdge>) -> GrowFlow {
     GrowFlow { flow, members, edges, seal: true, expected_revision: None, within: None }
@@ -171,6 +171,22 @@ fn fl_62_a_call_of_a_member_is_fenced_and_stays_in_its_own_flow() {
     assert_eq!(run(&mut world, within(other, fence(&held))), Err(Rejection::FlowNotFound));
     assert_eq!(world.records, before, "nothing was added");
     run(&mut world, within(flow, fence(&held))).expect("its own flow");
+}
+
+#[test]
+fn fl_102_a_caller_at_an_end_of_the_new_edges_keeps_its_children() {
+    let mut world = World::new();
+    let flow = world.flow_of("p", |_| {});
+    let held = world.claim_member(flow, "p");
+    world.within(&held, "c1 c2 p*>c2").unwrap();
+    let parent = world.member(flow, "p");
+    assert_eq!((parent.hot.children, parent.member().unwrap().outs), (2, 1));
+    let wait = Command::WaitChildren(calls::wait(held.id, fence(&held), None));
+    let Ok(Reply::Children(Children::Waiting { waiting, .. })) = world.run(wait) else { panic!("EX-47 it waits") };
+    assert_eq!(waiting, 2);
+    world.run(Command::Cancel(calls::cancel(held.id))).unwrap();
+    world.scan();
+    assert_eq!(world.states(flow, "c1 c2"), ["cancelled", "cancelled"], "EX-62");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What upstreams hand over: gathered at the first claim of an opening, and the same for every later one.
 
+use super::damaged;
 use crate::command::Payload;
 use crate::error::Rejection;
 use crate::execution::claim::result;
@@ -86,12 +87,18 @@ fn value(tx: &mut Tx<'_>, id: ExecutionId, end: Resolution) -> Result<Option<Pay
 /// even for what takes none.
 fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut Option<usize>) -> Result<Input, Stop> {
     let id = edge.upstream;
-    let (upstream, there) = match tx.find_execution(id, PartMask::NONE)? {
-        Some(upstream) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
-        None => match tx.get(Key::Tombstone(id), PartMask::NONE)? {
-            Some(Record::Tombstone(tombstone)) => (tombstone.body.key.clone(), false),
-            _ => (Text::from(id.to_string()), false),
+    let (upstream, there) = match tx.find_execution(id, PartMask::NONE) {
+        Ok(Some(upstream)) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
+        Ok(None) => match damaged::stone(tx, id)? {
+            Some(stone) => (stone.body.key, false),
+            None => (Text::from(id.to_string()), false),
         },
+        // One that was given up: its edge and its attempts can be read all the same.
+        Err(Stop::Rejected(rejection)) => match damaged::stone(tx, id)? {
+            Some(stone) => (stone.body.key, end.attempt.is_some() || end.outcome != Outcome::Success),
+            None => return Err(rejection.into()),
+        },
+        Err(Stop::Miss) => return Err(Stop::Miss),
     };
     let mut input = Input { name, upstream, id, outcome: end.outcome, value: InputValue::None, failure: None };
     if !there {

@@ -209,6 +209,26 @@ fn fl_149_cancels_and_timers_that_meet_on_one_member_end_it_once() {
 }
 
 #[test]
+fn fl_149_a_requested_cancel_gives_its_reason_however_the_attempt_ends() {
+    let mut world = World::new();
+    let flow = world.flow_of("fails lost late", |flow| {
+        flow.members[2].submit.policy.attempt_timeout_ms = Some(1_000);
+    });
+    let held = ["fails", "lost", "late"].map(|key| world.claim_member(flow, key));
+    for claimed in &held {
+        let mode = CancelMode::Graceful { grace_ms: 60_000 };
+        world.run(Command::Cancel(Cancel { mode, ..calls::cancel(claimed.id) })).unwrap();
+    }
+    cancel_flow(&mut world, flow, Remaining::FinishActive);
+    world.run(calls::fail(held[0].id, fence(&held[0]))).unwrap();
+    world.at(30_000).scan();
+    for key in ["fails", "lost", "late"] {
+        assert_eq!(end(&world, flow, key), (Outcome::Cancelled, Reason::Client), "{key}");
+    }
+    assert_eq!(world.flow(flow).summary.failures, 3);
+}
+
+#[test]
 fn fl_80_fl_81_every_end_resolves_and_lifts_nothing_else() {
     type Ending = fn(&mut World, FlowId);
     let endings: [(&str, Ending); 5] = [

@@ -153,6 +153,10 @@ fn release_key(tx: &mut Tx<'_>, flow: &Flow) -> Result<(), Stop> {
     let Some(key) = &definition.idempotency_key else { return Ok(()) };
     let key = Key::Dedup(flow.id.partition(), digest::flow_key(&definition.namespace, key));
     let Some(Record::Dedup(mut dedup)) = tx.get(key, PartMask::NONE)? else { return Ok(()) };
+    if !matches!(dedup.body.what, What::Flow { flow: bound, .. } if bound == flow.id) {
+        // It never became whole, and another has the key since.
+        return Ok(());
+    }
     let kept_until = definition.created_at + definition.idempotency_ttl_ms;
     // One that never became whole stands for nothing.
     if kept_until <= tx.now() || !flow.is_done() {

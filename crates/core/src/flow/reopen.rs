@@ -3,18 +3,18 @@
 
 use super::follow::Follow;
 use super::resolve::{self, drop_work, put_work};
-use super::{emit, group, siblings};
-use crate::command::{Downstream, Principal, Replay};
+use super::{damaged, emit, group, siblings};
+use crate::command::{DeadlineWish, Downstream, Principal, Replay};
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::execution::children;
 use crate::execution::settle::{self, Waits};
+use crate::execution::{children, when};
 use crate::id::ExecutionId;
 use crate::record::continuation::{Rest, Work};
-use crate::record::edge::{Edge, On, Resolution};
-use crate::record::execution::{Execution, Hold, Holds, Next, Outcome, State};
+use crate::record::edge::{Edge, Resolution};
+use crate::record::execution::{Deadline, Execution, Hold, Holds, Next, Outcome, State};
 use crate::record::flow::{Flow, FlowOutcome, State as FlowState};
-use crate::record::member::{Group, GroupState, Member};
+use crate::record::member::{EndedBy, Group, GroupState, Member, Others};
 use crate::record::{Continuation, Key, Record};
 use crate::reply::Expired;
 use crate::schema::{PartMask, execution as schema};
@@ -117,7 +117,11 @@ fn still_impossible(
     let upstreams: Vec<ExecutionId> = edges.iter().filter(unmet).take(20).map(|edge| edge.upstream).collect();
     let mut named = Vec::with_capacity(upstreams.len());
     for id in upstreams {
-        let name = tx.find_execution(id, PartMask::NONE)?.and_then(|up| up.member().map(|member| member.key.clone()));
+        let name = match tx.find_execution(id, PartMask::NONE) {
+            Ok(Some(upstream)) => upstream.member().map(|member| member.key.clone()),
+            Ok(None) | Err(Stop::Rejected(_)) => damaged::stone(tx, id)?.map(|stone| stone.body.key),
+            Err(Stop::Miss) => return Err(Stop::Miss),
+        };
         named.push((name.unwrap_or_else(|| id.to_string().into()), key.clone()));
     }
     Ok(Rejection::StillImpossible { edges: named })
@@ -134,32 +138,45 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
         return Err(Stop::Miss);
     }
     let mut edges = Vec::with_capacity(inlets.len());
+    let which = |end: Resolution| (end.outcome, end.reason, end.attempt, end.replays);
     for inlet in inlets.iter() {
         let Some(Record::Edge(mut edge)) = tx.get(key(inlet), PartMask::NONE)? else { continue };
         if let Some(end) = edge.body.resolved
-            && let Some(upstream) = tx.find_execution(edge.upstream, PartMask::NONE)?
+            && let Some(now) = end_now(tx, &edge)?
+            && now.map(which) != Some(which(end))
         {
-            let now = end_now(&upstream, edge.body.on, tx.now());
-            let which = |end: Resolution| (end.outcome, end.reason, end.attempt, end.replays);
-            if now.map(which) != Some(which(end)) {
-                edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
-                tx.put(Record::Edge(edge.clone()));
-            }
+            edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
+            tx.put(Record::Edge(edge.clone()));
         }
         edges.push(*edge);
     }
     Ok(edges)
 }
 
-/// How an upstream would resolve an edge as it stands now; nothing if it lives.
-fn end_now(upstream: &Execution, on: On, at: Time) -> Option<Resolution> {
-    match upstream.hot.state {
-        State::Done { outcome, reason, attempt, .. } => {
-            let (met, replays) = (resolve::meets(on, outcome, reason), upstream.hot.replays);
-            Some(Resolution { met, outcome, reason, attempt, at, order: 0, replays })
-        }
-        _ => None,
-    }
+/// How the upstream of an edge would resolve it as it stands now: not at all if it lives. `None` if it has been purged: the
+/// edge says how it ended.
+fn end_now(tx: &mut Tx<'_>, edge: &Edge) -> Result<Option<Option<Resolution>>, Stop> {
+    let end = match tx.find_execution(edge.upstream, PartMask::NONE) {
+        Ok(Some(upstream)) => match upstream.hot.state {
+            State::Done { outcome, reason, attempt, .. } => Some((outcome, reason, attempt, upstream.hot.replays)),
+            _ => None,
+        },
+        Ok(None) => return Ok(None),
+        Err(Stop::Rejected(rejection)) => match damaged::stone(tx, edge.upstream)? {
+            // How often it was replayed is known from what the edge was told.
+            Some(stone) => {
+                let replays = edge.body.resolved.map_or(0, |end| end.replays);
+                Some((stone.body.outcome, stone.body.reason, None, replays))
+            }
+            None => return Err(rejection.into()),
+        },
+        Err(Stop::Miss) => return Err(Stop::Miss),
+    };
+    let at = tx.now();
+    Ok(Some(end.map(|(outcome, reason, attempt, replays)| {
+        let met = resolve::meets(edge.body.on, outcome, reason);
+        Resolution { met, outcome, reason, attempt, at, order: 0, replays }
+    })))
 }
 
 /// Counts an edge as what it is now instead of what it was. A group that this leaves open waits again.
@@ -187,10 +204,12 @@ pub(crate) fn reopen(
     who: &Principal,
     execution: &Execution,
     mut flow: Flow,
-    downstream: Downstream,
+    cmd: &Replay,
     follow: &mut Follow,
-) {
+) -> Result<(), Stop> {
     if flow.is_done() {
+        flow.hot.deadline_at = deadline_at(&flow, cmd, tx.now())?;
+        flow.hot.seal_by = flow.hot.sealed_at.is_none().then(|| tx.now() + tx.limits().seal_by_ms);
         flow.hot.state = FlowState::Open;
         flow.hot.reopens += 1;
         flow.hot.purge_at = None;
@@ -199,8 +218,18 @@ pub(crate) fn reopen(
         emit(tx, &flow, &who.name, fact);
     }
     tx.put_flow(flow);
-    if downstream == Downstream::Reopen && execution.member().is_some_and(|member| member.outs > 0) {
+    if cmd.downstream == Downstream::Reopen && execution.member().is_some_and(|member| member.outs > 0) {
         follow.reopened.push_back(execution.id);
+    }
+    Ok(())
+}
+
+/// The deadline of a flow that opens again, as of an execution that is replayed: a relative one counts from now, and an
+/// absolute one must be ahead. One that has passed is dropped if the caller gives the member another, or none.
+fn deadline_at(flow: &Flow, cmd: &Replay, now: Time) -> Result<Option<Time>, Rejection> {
+    match flow.definition.deadline {
+        Some(Deadline::At(at)) if at <= now && cmd.deadline != DeadlineWish::Keep => Ok(None),
+        given => given.map(|deadline| when::deadline(deadline, now, now)).transpose(),
     }
 }
 
@@ -231,7 +260,8 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation, follow: &mu
         tx.delete(key);
         return Ok(Expired::Fired);
     };
-    // A later replay takes back by itself what is left.
+    // A later replay takes back by itself what is left. One that has ended again has left its edges to a continuation that
+    // waits for this one: those that are still resolved tell of the end before.
     let left = match upstream.hot.replays == replays {
         true => take_back(tx, &upstream, next, follow)?,
         false => None,
@@ -327,13 +357,16 @@ fn settle_again(tx: &mut Tx<'_>, mut downstream: Execution, was_done: bool, foll
         // Groups that were open when it was skipped have only been counted since.
         let still = !rejudge(&mut downstream, now, None).is_empty();
         if !still {
-            downstream.member_mut().cause = None;
+            // A start time and the hold of an operator have their effect as if it had never been skipped.
+            let Others { mut holds, not_before } = match downstream.member_mut().cause.take() {
+                Some(EndedBy::DependencyAmongOthers { others, .. }) => others,
+                _ => Others::default(),
+            };
             downstream.member_mut().opened_epoch = downstream.hot.epoch;
-            let mut holds = Holds::default();
             if let Some(hold) = dependencies(&downstream) {
                 holds.insert(hold);
             }
-            settle::settle(&mut downstream, Waits { holds, not_before: None, next: Next::First }, now);
+            settle::settle(&mut downstream, Waits { holds, not_before, next: Next::First }, now);
             children::retract(tx, &downstream, Outcome::Skipped)?;
             group::tell(tx, &downstream, &"engine".into(), Fact::HoldPlaced { hold: "dependencies".into() });
             // Its own edges told others that it was skipped.

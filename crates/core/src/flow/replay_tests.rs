@@ -6,9 +6,11 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::record::flow::{Mode, Remaining};
+use crate::record::execution::{PublicState, State};
+use crate::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::reply::InputValue;
+use crate::time::Time;
 use crate::{ExecutionId, FlowId};
 
 fn replay(world: &mut World, flow: FlowId, key: &str) {
@@ -18,6 +20,15 @@ fn replay(world: &mut World, flow: FlowId, key: &str) {
 fn keep(world: &mut World, flow: FlowId, key: &str) {
     let replay = Replay { downstream: Downstream::Keep, ..calls::replay(member_id(flow, key)) };
     world.run(Command::Replay(replay)).unwrap();
+}
+
+/// Does all that commits left. What is resolved behind edges that are taken back waits a moment for them.
+fn go_on(world: &mut World) {
+    for _ in 0..3 {
+        world.scan();
+        world.now = world.now + 1_000;
+    }
+    world.scan();
 }
 
 #[test]
@@ -38,6 +49,56 @@ fn fl_160_a_replay_opens_a_finished_flow_and_decides_nothing_itself() {
 }
 
 #[test]
+fn fl_160_a_replay_beside_a_root_that_has_ended_leaves_the_outcome_to_the_root() {
+    for (root, outcome) in [(true, "completed"), (false, "failed")] {
+        let mut world = World::new();
+        let flow = world.flow_of("r a b", |flow| {
+            flow.completion = CompletionPolicy::Root { key: "r".into(), remaining: Remaining::LetRun };
+        });
+        if root {
+            world.complete_member(flow, "r");
+        } else {
+            world.fail_member(flow, "r");
+        }
+        world.fail_member(flow, "a");
+        world.complete_member(flow, "b");
+        assert_eq!(world.flow_state(flow), outcome);
+        replay(&mut world, flow, "a");
+        replay(&mut world, flow, "b");
+        world.complete_member(flow, "a");
+        assert_eq!((world.flow_state(flow), world.state(flow, "b")), ("open", "waiting"));
+        world.complete_member(flow, "b");
+        assert_eq!(world.flow_state(flow), outcome);
+    }
+}
+
+#[test]
+fn fl_160_a_threshold_that_was_reached_is_looked_at_again_by_the_next_end_only() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c x y", |flow| {
+        flow.completion = CompletionPolicy::Threshold { successes: 2, remaining: Remaining::FinishActive };
+    });
+    let held = ["a", "b", "c", "x", "y"].map(|key| world.claim_member(flow, key));
+    for claimed in &held[..3] {
+        world.run(calls::complete(claimed.id, fence(claimed), None)).unwrap();
+    }
+    for claimed in &held[3..] {
+        world.run(calls::fail(claimed.id, fence(claimed))).unwrap();
+    }
+    assert_eq!(world.flow_state(flow), "completed");
+    replay(&mut world, flow, "x");
+    assert_eq!(world.flow_state(flow), "open");
+    replay(&mut world, flow, "y");
+    world.scan();
+    assert_eq!(world.states(flow, "x y"), ["waiting", "waiting"]);
+    let claimed = world.claim_member(flow, "x");
+    assert_eq!(world.flow_state(flow), "running", "neither does a claim decide");
+    world.run(calls::complete(claimed.id, fence(&claimed), None)).unwrap();
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "y")), ("completed", "cancelled"));
+}
+
+#[test]
 fn fl_161_no_replay_escapes_a_cancel() {
     let mut world = World::new();
     let flow = world.flow_of("a b", |_| {});
@@ -49,6 +110,61 @@ fn fl_161_no_replay_escapes_a_cancel() {
     assert_eq!(world.run(again.clone()), Err(Rejection::FlowClosed { why: "ending" }));
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
     assert_eq!(world.run(again), Err(Rejection::FlowClosed { why: "cancelled" }));
+}
+
+#[test]
+fn fl_160_a_relative_deadline_counts_anew_for_a_flow_that_opens_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |flow| flow.deadline = Some(When::InMs(2_000)));
+    world.complete_member(flow, "b");
+    world.claim_member(flow, "a");
+    world.at(2_000).scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("failed", "cancelled"), "FL-148");
+    world.at(5_000);
+    replay(&mut world, flow, "a");
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    replay(world.at(6_000), flow, "b");
+    assert_eq!(world.flow(flow).hot.deadline_at.map(Time::ms), Some(7_000), "a flow that is open keeps its own");
+    world.at(7_000).scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("failed", "cancelled"));
+}
+
+#[test]
+fn fl_160_an_absolute_deadline_that_has_passed_refuses_a_replay_unless_another_is_given() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |flow| flow.deadline = Some(When::At(Time::from_ms(2_000))));
+    world.fail_member(flow, "a");
+    replay(world.at(1_000), flow, "a");
+    assert_eq!(world.flow(flow).hot.deadline_at.map(Time::ms), Some(2_000), "it is ahead");
+    world.fail_member(flow, "a");
+    world.at(5_000);
+    let before = world.records.clone();
+    let again = calls::replay(member_id(flow, "a"));
+    assert_eq!(world.run(Command::Replay(again.clone())), Err(Rejection::DeadlineInPast));
+    assert_eq!(world.records, before);
+    world.run(Command::Replay(Replay { deadline: DeadlineWish::None, ..again })).unwrap();
+    world.at(100_000).scan();
+    assert_eq!((world.flow_state(flow), world.flow(flow).hot.deadline_at), ("open", None));
+}
+
+#[test]
+fn fl_58_fl_160_a_flow_without_a_seal_that_opens_again_has_its_time_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |flow| {
+        flow.failure = FailurePolicy::FailFast { remaining: Remaining::LetRun };
+        flow.seal = false;
+        flow.retention_ms = None;
+    });
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    world.fail_member(flow, "a");
+    world.scan();
+    assert_eq!(world.flow_state(flow), "failed");
+    world.at(200_000_000);
+    replay(&mut world, flow, "a");
+    world.scan();
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    assert!(world.flow(flow).hot.sealed_at.is_none() && world.flow(flow).hot.seal_by > Some(world.now));
 }
 
 #[test]
@@ -73,6 +189,36 @@ fn fl_162_edges_go_back_where_the_downstream_has_not_begun() {
 }
 
 #[test]
+fn fl_162_a_flow_is_not_decided_while_members_are_still_to_come_back() {
+    let mut world = World::new();
+    let mut wide = blank_flow();
+    wide.members = ["u", "s"].into_iter().map(member).collect();
+    // As many as one commit looks at stand before the one that is skipped.
+    for at in 0..1_000 {
+        let key = format!("m{at}");
+        wide.edges.push(edge(&format!("u*>{key}")));
+        wide.members.push(NewMember { critical: false, ..member(&key) });
+    }
+    wide.edges.push(edge("u>s"));
+    let flow = world.submit_flow(wide).unwrap().id;
+    world.scan();
+    for at in 0..1_000 {
+        world.run(Command::Cancel(calls::cancel(member_id(flow, &format!("m{at}"))))).unwrap();
+    }
+    world.fail_member(flow, "u");
+    world.scan();
+    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("skipped", "failed"));
+    replay(&mut world, flow, "u");
+    assert_eq!((world.state(flow, "s"), world.flow(flow).hot.works), ("skipped", 1), "there was no room for it");
+    world.complete_member(flow, "u");
+    assert_eq!((world.flow(flow).summary.live(), world.flow_state(flow)), (0, "open"));
+    go_on(&mut world);
+    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("waiting", "open"));
+    world.fail_member(flow, "s");
+    assert_eq!((world.flow_state(flow), world.flow(flow).hot.works), ("failed", 0));
+}
+
+#[test]
 fn fl_164_a_second_failure_keeps_an_all_of_impossible() {
     let mut world = World::new();
     let flow = world.flow_of("a b j a>j b>j", |_| {});
@@ -86,6 +232,83 @@ fn fl_164_a_second_failure_keeps_an_all_of_impossible() {
     assert_eq!(world.state(flow, "j"), "waiting_children");
     world.complete_member(flow, "b");
     assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+#[test]
+fn fl_163_fl_233_what_is_still_being_reopened_when_it_is_skipped_again_is_skipped_to_the_last() {
+    let mut world = World::new();
+    let count = 2_500;
+    let mut deep = blank_flow();
+    deep.members = ["u", "d"].into_iter().map(member).collect();
+    deep.members.extend((0..count).map(|at| member(&format!("c{at}"))));
+    deep.edges = [edge("u>d")].into_iter().chain((0..count).map(|at| edge(&format!("d>c{at}")))).collect();
+    let flow = world.submit_flow(deep).unwrap().id;
+    world.scan();
+    world.fail_member(flow, "u");
+    world.scan();
+    let skipped = |world: &World| world.flow(flow).summary.of(PublicState::Skipped);
+    assert_eq!((skipped(&world), world.flow_state(flow)), (count + 1, "failed"));
+    for _ in 0..2 {
+        replay(&mut world, flow, "u");
+        assert!(skipped(&world) > 0 && world.flow(flow).hot.works == 1, "there is no room for all");
+        world.fail_member(flow, "u");
+        go_on(&mut world);
+        let done = world.flow(flow);
+        assert_eq!((skipped(&world), done.hot.works, done.summary.edges_pending), (count + 1, 0, 0));
+        assert_eq!(done.public_state().name(), "failed");
+    }
+    replay(&mut world, flow, "u");
+    world.complete_member(flow, "u");
+    world.complete_member(flow, "d");
+    go_on(&mut world);
+    let open = world.flow(flow);
+    assert_eq!((open.summary.of(PublicState::Waiting), open.hot.works, open.summary.edges_pending), (count, 0, 0));
+}
+
+#[test]
+fn fl_84_a_replay_amid_the_first_skips_leaves_one_continuation_per_member() {
+    let mut world = World::new();
+    let count = 2_500;
+    let mut deep = blank_flow();
+    deep.members = ["u", "d"].into_iter().map(member).collect();
+    deep.members.extend((0..count).map(|at| member(&format!("c{at}"))));
+    deep.edges = [edge("u>d")].into_iter().chain((0..count).map(|at| edge(&format!("d>c{at}")))).collect();
+    let flow = world.submit_flow(deep).unwrap().id;
+    world.scan();
+    world.fail_member(flow, "u");
+    assert_eq!(world.flow(flow).hot.works, 1, "the rest is left");
+    for _ in 0..2 {
+        replay(&mut world, flow, "u");
+        world.fail_member(flow, "u");
+    }
+    go_on(&mut world);
+    let done = world.flow(flow);
+    assert_eq!((done.summary.of(PublicState::Skipped), done.hot.works, done.summary.edges_pending), (count + 1, 0, 0));
+    assert_eq!(done.public_state().name(), "failed");
+}
+
+#[test]
+fn fl_80_fl_169_a_start_time_and_a_hold_outlive_a_skip() {
+    const HOUR: u64 = 3_600_000;
+    let mut world = World::new();
+    let flow = world.flow_of("u d e u>d u>e", |flow| {
+        flow.members[1].submit.start = Some(When::InMs(24 * HOUR));
+        flow.retention_ms = None;
+    });
+    world.run(calls::hold(member_id(flow, "e"))).unwrap();
+    world.at(HOUR).fail_member(flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["skipped", "skipped"]);
+    let cause = world.member(flow, "d").member().unwrap().cause.clone();
+    assert_eq!(cause.as_ref().and_then(EndedBy::dependency), Some((MAIN, &[member_id(flow, "u")][..])), "FL-90");
+    replay(&mut world, flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["waiting_children", "held"]);
+    world.at(2 * HOUR).complete_member(flow, "u");
+    assert_eq!(world.states(flow, "d e"), ["delayed", "held"]);
+    let State::Delayed { until, .. } = world.member(flow, "d").hot.state else { panic!("it waits for its time") };
+    assert_eq!(until.ms(), 24 * HOUR);
+    world.run(Command::Release(Release { id: member_id(flow, "e"), reason: "go".into() })).unwrap();
+    world.at(24 * HOUR).scan();
+    assert_eq!(world.states(flow, "d e"), ["waiting", "waiting"]);
 }
 
 #[test]

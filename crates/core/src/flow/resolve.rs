@@ -31,12 +31,12 @@ pub const fn meets(on: On, outcome: Outcome, reason: Reason) -> bool {
 pub(crate) fn outs(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Result<(), Stop> {
     let Some(upstream) = tx.find_execution(id, PartMask::NONE)? else { return Ok(()) };
     let has_outs = upstream.member().is_some_and(|member| member.outs > 0);
-    if has_outs && upstream.hot.replays > 0 && reopen::is_under_way(tx, &upstream)? {
+    if has_outs && upstream.was_reopened() && reopen::is_under_way(tx, &upstream)? {
         return leave(tx, &upstream, 0);
     }
     match outs_from(tx, &upstream, 0, follow)? {
         // It has ended for the first time: there is no such continuation yet.
-        Some(next) if upstream.hot.replays == 0 => leave_first(tx, &upstream, next),
+        Some(next) if !upstream.was_reopened() => leave_first(tx, &upstream, next),
         Some(next) => leave(tx, &upstream, next),
         None => Ok(()),
     }
@@ -77,7 +77,7 @@ fn is_known(tx: &mut Tx<'_>, upstream: ExecutionId, number: u32) -> bool {
     match tx.find_execution(edge.body.downstream, PartMask::NONE) {
         Ok(Some(downstream)) => {
             let parent = downstream.spec.parent.map(Key::Execution);
-            !tx.prefetch_all(parent) && downstream.hot.replays == 0
+            !tx.prefetch_all(parent) && !downstream.was_reopened()
         }
         other => other != Err(Stop::Miss),
     }
@@ -190,7 +190,7 @@ pub(crate) fn leave(tx: &mut Tx<'_>, upstream: &Execution, next: u32) -> Result<
     put_work(tx, upstream, Work::Resolve, rest)
 }
 
-/// The same for a member that has never been replayed; nothing is looked up.
+/// The same for a member that ends for the first time; nothing is looked up.
 fn leave_first(tx: &mut Tx<'_>, upstream: &Execution, next: u32) -> Result<(), Stop> {
     let member = upstream.member().expect("continuation: its owner is a member");
     let mut flow = tx.flow_of(member.flow)?;
@@ -245,7 +245,7 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, mut continuation: Continuation, follow: &mu
     };
     tx.prefetch(Key::Flow(member.flow), PartMask::NONE);
     let current = upstream.is_done() && upstream.hot.replays == replays;
-    if current && replays > 0 && reopen::is_under_way(tx, &upstream)? {
+    if current && upstream.was_reopened() && reopen::is_under_way(tx, &upstream)? {
         continuation.body.created_at = tx.now() + REOPEN_FIRST_MS;
         tx.put(Record::Continuation(Box::new(continuation)));
         return Ok(Expired::Fired);

@@ -29,6 +29,7 @@ pub fn submit_flow(tx: &mut Tx<'_>, who: &Principal, cmd: &SubmitFlow) -> Result
             new(tx, who, plan, id)?
         }
         from => match tx.find_flow(id)? {
+            Some(flow) if is_given_up(&flow) => return Err(Rejection::FlowNotFound.into()),
             Some(flow) if flow.hot.building == Some(from) => flow,
             // A repeat was quicker, or its time was over.
             Some(flow) => return Ok(standing(&flow)),
@@ -67,7 +68,8 @@ fn bound(tx: &mut Tx<'_>, who: &Principal, plan: &Plan, id: FlowId) -> Result<Op
         if flow.partition() != id.partition() {
             return Err(Rejection::Elsewhere { partition: flow.partition() }.into());
         }
-        if let Some(flow) = tx.find_flow(flow)? {
+        // What is being removed before it was whole stands for nothing: a repeat begins anew beside it.
+        if let Some(flow) = tx.find_flow(flow)?.filter(|flow| !is_given_up(flow)) {
             return Ok(Some(standing(&flow)));
         }
     }
@@ -76,6 +78,11 @@ fn bound(tx: &mut Tx<'_>, who: &Principal, plan: &Plan, id: FlowId) -> Result<Op
     let body = Body { namespace: who.namespace.clone(), fingerprint: plan.fingerprint, what, expires_at: None, home };
     tx.put(Record::Dedup(Box::new(Dedup { partition: id.partition(), digest, body })));
     Ok(None)
+}
+
+/// Its time to become whole is over, and what is there of it goes.
+fn is_given_up(flow: &Flow) -> bool {
+    flow.hot.building.is_some() && flow.hot.purging.is_some()
 }
 
 /// A flow that is there: as a duplicate, or with the piece that it goes on with.

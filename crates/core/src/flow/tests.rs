@@ -283,6 +283,51 @@ fn fl_261_those_that_run_may_end_their_attempt() {
 }
 
 #[test]
+fn fl_261_a_lease_that_is_lost_once_too_often_is_cancelled_with_the_flow() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |flow| flow.members[0].submit.policy.max_reclaims = 0);
+    world.claim_member(flow, "a");
+    world.run(cancel(flow, Remaining::FinishActive)).unwrap();
+    world.at(30_000).scan();
+    let State::Done { outcome, reason, .. } = world.member(flow, "a").hot.state else { panic!("it has ended") };
+    assert_eq!((outcome, reason), (Outcome::Cancelled, Reason::Flow));
+    assert_eq!((world.flow_state(flow), world.flow(flow).summary.failures), ("cancelled", 0));
+}
+
+#[test]
+fn fl_261_children_that_run_may_end_their_attempt_too() {
+    for remaining in [Remaining::FinishActive, Remaining::Cancel(Mode::Graceful { grace_ms: 20_000 })] {
+        let mut world = World::new();
+        let flow = world.flow_of("p", |_| {});
+        let held = world.claim_member(flow, "p");
+        world.within(&held, "runs waits").unwrap();
+        let parent = Some((held.id, fence(&held)));
+        let outside = world.submit(|cmd| (cmd.parent, cmd.outside) = (parent, true));
+        let child = world.claim_member(flow, "runs");
+        world.run(cancel(flow, remaining)).unwrap();
+        world.run(calls::fail(held.id, fence(&held))).unwrap();
+        world.scan();
+        assert_eq!(world.states(flow, "p runs waits"), ["cancelled", "active", "cancelled"], "{remaining:?}");
+        assert_eq!(world.execution(outside).public_state().name(), "cancelled", "nobody else ends it");
+        world.run(calls::complete(child.id, fence(&child), None)).unwrap();
+        assert_eq!((world.state(flow, "runs"), world.flow_state(flow)), ("completed", "cancelled"));
+    }
+}
+
+#[test]
+fn fl_102_a_client_that_cancels_a_parent_in_a_flow_that_ends_cancels_its_children() {
+    let mut world = World::new();
+    let flow = world.flow_of("p", |_| {});
+    let held = world.claim_member(flow, "p");
+    world.within(&held, "runs").unwrap();
+    world.claim_member(flow, "runs");
+    world.run(cancel(flow, Remaining::FinishActive)).unwrap();
+    world.run(Command::Cancel(calls::cancel(held.id))).unwrap();
+    world.scan();
+    assert_eq!(world.states(flow, "p runs"), ["cancelled", "cancelled"]);
+}
+
+#[test]
 fn fl_147_a_stronger_cancel_makes_a_weaker_one_harder() {
     let mut world = World::new();
     let flow = world.flow_of("a b c", |_| {});
@@ -297,6 +342,28 @@ fn fl_147_a_stronger_cancel_makes_a_weaker_one_harder() {
     world.run(cancel(flow, Remaining::FinishActive)).unwrap();
     assert_eq!(world.flow(flow).ending().map(|ending| ending.remaining), Some(graceful), "a weaker one is ignored");
     world.at(5_000).scan();
+    assert_eq!((world.state(flow, "a"), world.flow_state(flow)), ("cancelled", "cancelled"));
+}
+
+#[test]
+fn fl_147_a_shorter_grace_is_stronger_and_brings_the_end_nearer() {
+    let graceful = |grace_ms| Remaining::Cancel(Mode::Graceful { grace_ms });
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    let id = world.claim_member(flow, "a").id;
+    let stands = |world: &World| {
+        let State::Active { cancel: Some(cancel), .. } = world.execution(id).hot.state else { panic!("it is asked") };
+        (world.flow(flow).ending().unwrap().remaining, cancel.kill_at.map(Time::ms))
+    };
+    world.run(cancel(flow, graceful(10_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(10_000), Some(10_000)));
+    world.at(1_000).run(cancel(flow, graceful(20_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(10_000), Some(10_000)), "a weaker one is ignored");
+    world.run(cancel(flow, graceful(2_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(2_000), Some(3_000)));
+    world.at(2_500).run(cancel(flow, graceful(1_000))).unwrap();
+    assert_eq!(stands(&world), (graceful(1_000), Some(3_000)), "nothing puts it off");
+    world.run(cancel(flow, Remaining::Cancel(Mode::Immediate))).unwrap();
     assert_eq!((world.state(flow, "a"), world.flow_state(flow)), ("cancelled", "cancelled"));
 }
 
@@ -405,6 +472,28 @@ fn fl_55_unsealed_members_of_a_sealed_flow_are_sealed_with_it_or_end_in_time() {
     world.complete_member(forgotten, "a");
     world.at(86_400_001).scan();
     assert_eq!((world.flow_state(forgotten), world.state(forgotten, "late")), ("cancelled", "cancelled"));
+}
+
+#[test]
+fn fl_58_members_that_come_later_have_a_time_of_their_own_to_be_sealed() {
+    const DAY: u64 = 86_400_000;
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    let grow = |world: &mut World, key: &str| {
+        let members = vec![member(key)];
+        let grow = GrowFlow { flow, members, edges: vec![], seal: false, expected_revision: None, within: None };
+        world.run(Command::GrowFlow(Box::new(grow))).unwrap();
+    };
+    grow(&mut world, "b");
+    let keys = Some(vec!["b".into()]);
+    world.run(Command::SealFlow(SealFlow { flow, keys, within: None })).unwrap();
+    world.at(2 * DAY).scan();
+    grow(&mut world, "c");
+    world.scan();
+    assert_eq!(world.states(flow, "a b c"), ["waiting", "waiting", "waiting_children"]);
+    grow(world.at(2 * DAY + DAY / 2), "d");
+    world.at(3 * DAY).scan();
+    assert_eq!(world.flow_state(flow), "cancelled", "the first of them counts");
 }
 
 #[test]
@@ -610,6 +699,31 @@ fn fl_44_what_never_becomes_whole_is_removed() {
     assert!(world.is_swept());
     let late = world.run(Command::SubmitFlow(SubmitFlow { id: Some(id), plan, from: 1 }));
     assert_eq!(late, Err(Rejection::FlowNotFound));
+}
+
+#[test]
+fn fl_44_a_graph_that_is_being_removed_takes_no_more_pieces() {
+    let mut world = World::new();
+    let mut large = blank_flow();
+    large.idempotency_key = Some("once".into());
+    large.members = (0..4_000).map(|at| member(&format!("m{at}"))).collect();
+    let limits = crate::limits::Limits::default();
+    let plan = std::sync::Arc::new(crate::flow::plan::Plan::new(large, &limits, Time::ZERO).unwrap());
+    let (first, second) = (world.fresh_flow(), world.fresh_flow());
+    let build = |world: &mut World, id, from| {
+        world.run(Command::SubmitFlow(SubmitFlow { id: Some(id), plan: plan.clone(), from }))
+    };
+    build(&mut world, first, 0).unwrap();
+    let key = crate::record::Key::Flow(first);
+    world.at(300_000).expire(key, Timer::SealBy, Time::from_ms(300_000)).unwrap();
+    assert_eq!(build(&mut world, first, 1), Err(Rejection::FlowNotFound));
+    let anew = Ok(Reply::FlowBuilding { flow: second, next: 1 });
+    assert_eq!(build(&mut world, second, 0), anew, "what never became whole stands for nothing");
+    world.scan();
+    assert!(world.record(key).is_none());
+    assert!(matches!(build(&mut world, second, 1), Ok(Reply::FlowSubmitted(_))));
+    let Ok(Reply::FlowSubmitted(again)) = build(&mut world, first, 0) else { panic!("known") };
+    assert_eq!((again.id, again.duplicate), (second, true), "the key stays with the one that is whole");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
         Verified::Equal
     } else if flow.hot.doubt == Some(cmd.change_no) {
         repair(tx, who, &mut flow, cmd, fields);
-        follow.decides = true;
+        (follow.decides, follow.anew) = (true, true);
         Verified::Repaired
     } else {
         flow.hot.doubt = Some(cmd.change_no);

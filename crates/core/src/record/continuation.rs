@@ -64,8 +64,8 @@ pub enum Rest {
     CancelChildren { after: Option<ExecutionId>, reason: Text, by: Text },
     /// Out-edges from `next` on are not resolved. It counts only while the member has ended with this number of replays.
     Resolve { replays: u32, next: u32 },
-    /// Out-edges from `next` on have not been taken back. It counts only while the member lives with this number of
-    /// replays.
+    /// Out-edges from `next` on have not been taken back. It counts only while the member has this number of replays; if it
+    /// ends meanwhile its edges are resolved behind it.
     Reopen { replays: u32, next: u32 },
 }
 

@@ -482,6 +482,13 @@ impl Execution {
         self.member.as_ref().is_some_and(|member| self.hot.epoch > member.opened_epoch)
     }
 
+    /// It has ended before and waits, or has ended, again: by a replay of its own, or because one above it was replayed. Work
+    /// for an earlier end may be left.
+    pub fn was_reopened(&self) -> bool {
+        let groups = self.member.iter().flat_map(|member| &member.groups);
+        self.hot.replays > 0 || groups.into_iter().any(|group| group.opening > 0)
+    }
+
     /// The input; ask the transaction for the part first.
     pub fn input(&self) -> Option<&Bytes> {
         self.input.loaded().expect("execution: input was asked for").as_ref()
@@ -742,12 +749,15 @@ pub struct Remnant {
     /// Where it stood.
     pub hot: Option<Box<Hot>>,
     pub member: Option<Member>,
+    pub parent: Option<ExecutionId>,
 }
 
 impl Remnant {
     fn of(parts: &[(u8, Bytes)]) -> Self {
         let hot: Option<Hot> = codec::required("hot", parts, schema::HOT).ok();
-        Self { hot: hot.map(Box::new), member: codec::required("member", parts, schema::MEMBER).ok() }
+        let spec: Option<Spec> = codec::required("spec", parts, schema::SPEC).ok();
+        let member = codec::required("member", parts, schema::MEMBER).ok();
+        Self { hot: hot.map(Box::new), member, parent: spec.and_then(|spec| spec.parent) }
     }
 }
 

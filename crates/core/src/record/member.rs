@@ -1,10 +1,11 @@
 //! What makes an execution a member of a flow: its place in the graph, and the groups of edges that lead to it.
 
-use super::execution::Outcome;
+use super::execution::{Holds, Outcome, Why};
 use crate::id::{ExecutionId, FlowId};
 use crate::text::Text;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use uuid::Uuid;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,10 +130,31 @@ pub enum Then {
     CancelRemaining(Mode),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// The stronger, the larger: a shorter grace is stronger than a longer one, and none the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     Graceful { grace_ms: u64 },
     Immediate,
+}
+
+impl Ord for Mode {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // Not even a grace of no time at all is as strong as none.
+        let grace = |mode: &Mode| match mode {
+            Mode::Graceful { grace_ms } => Some(*grace_ms),
+            Mode::Immediate => None,
+        };
+        match (grace(self), grace(other)) {
+            (Some(own), Some(other)) => other.cmp(&own),
+            (own, other) => own.is_none().cmp(&other.is_none()),
+        }
+    }
+}
+
+impl PartialOrd for Mode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +215,27 @@ pub enum EndedBy {
     Dependency { group: Text, unmet: Vec<ExecutionId> },
     /// It was cancelled because this group of another was decided without it.
     Sibling { downstream: ExecutionId, group: Text, verdict: GroupState },
+    /// As `Dependency`, of one that waited for something else as well. It will again, if its groups are opened again.
+    DependencyAmongOthers { group: Text, unmet: Vec<ExecutionId>, others: Others },
+}
+
+/// What a skipped member waited for besides its groups.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Others {
+    pub holds: Holds,
+    pub not_before: Option<(Time, Why)>,
+}
+
+impl EndedBy {
+    /// The group of its own that became impossible, and the first upstreams that did not meet it.
+    pub fn dependency(&self) -> Option<(&str, &[ExecutionId])> {
+        match self {
+            EndedBy::Dependency { group, unmet } | EndedBy::DependencyAmongOthers { group, unmet, .. } => {
+                Some((group, unmet))
+            }
+            EndedBy::Sibling { .. } => None,
+        }
+    }
 }
 
 /// The edges that lead to a member, in the order they were added.

@@ -206,10 +206,12 @@ pub fn membership(member: &Member) -> wire::Membership {
         critical: member.critical,
         groups: groups(member),
         ended_by: member.cause.as_ref().map(|cause| match cause {
-            EndedBy::Dependency { group, unmet } => wire::EndedBy::Dependency {
-                group: group.to_string(),
-                unmet: unmet.iter().map(ToString::to_string).collect(),
-            },
+            EndedBy::Dependency { group, unmet } | EndedBy::DependencyAmongOthers { group, unmet, .. } => {
+                wire::EndedBy::Dependency {
+                    group: group.to_string(),
+                    unmet: unmet.iter().map(ToString::to_string).collect(),
+                }
+            }
             EndedBy::Sibling { downstream, group, verdict } => wire::EndedBy::Sibling {
                 downstream: downstream.to_string(),
                 group: group.to_string(),
