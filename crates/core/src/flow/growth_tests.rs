@@ -112,7 +112,7 @@ fn fl_31_a_group_has_one_policy() {
 fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_the_seal() {
     let mut world = World::new();
     let flow = world.flow_of("a", |flow| flow.seal = false);
-    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None, checked: None })).unwrap();
     let mut join = member("j");
     join.groups.push(NewGroup { name: MAIN.into(), policy: GroupPolicy::Quorum(2), then: Then::LetRun });
     let unsealed = GrowFlow { seal: false, ..grow(flow, vec![join], vec![edge("a>j")]) };
@@ -120,7 +120,7 @@ fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_th
     world.complete_member(flow, "a");
     assert_eq!(world.member(flow, "j").member().unwrap().groups[0].state, GroupState::Pending);
     let before = world.records.clone();
-    let seal = |keys| Command::SealFlow(SealFlow { flow, keys, within: None });
+    let seal = |keys| Command::SealFlow(SealFlow { flow, keys, within: None, checked: None });
     for keys in [Some(vec!["j".into()]), None] {
         assert_eq!(world.run(seal(keys)).unwrap_err().code(), "quorum_unreachable");
     }
@@ -129,6 +129,57 @@ fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_th
     world.run(seal(None)).unwrap();
     world.complete_member(flow, "b");
     assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+fn quorum(name: &str, k: u32) -> NewGroup {
+    NewGroup { name: name.into(), policy: GroupPolicy::Quorum(k), then: Then::LetRun }
+}
+
+#[test]
+fn fl_57_all_of_a_large_flow_is_looked_at_before_any_of_it_is_sealed() {
+    let mut world = World::new();
+    world.planted = true;
+    let names: Vec<String> = (0..2_500).map(|at| format!("m{at}")).collect();
+    let mut flow = NewFlow { seal: false, ..blank_flow() };
+    flow.members = names.iter().map(|name| member(name)).chain([member("j")]).collect();
+    flow.edges = vec![edge("m0>j")];
+    policy(&mut flow, "j", MAIN, GroupPolicy::Quorum(2), Then::LetRun);
+    let flow = world.submit_flow(flow).unwrap().id;
+    let before = world.records.clone();
+    assert_eq!(world.seal_flow(flow).unwrap_err().code(), "quorum_unreachable");
+    assert_eq!(world.records, before, "FL-32 the seal changes nothing");
+    world.grow(flow, "m1>j").unwrap();
+    let Ok(Reply::FlowSealed { already: false, continued: true }) = world.seal_flow(flow) else { panic!("sealing") };
+    // What comes meanwhile and is not whole does not keep the others from their seal.
+    let late = |name: &str| NewMember { groups: vec![quorum(MAIN, 2)], ..member(name) };
+    run(
+        &mut world,
+        GrowFlow { seal: false, ..grow(flow, (0..40).map(|at| late(&format!("l{at}"))).collect(), vec![]) },
+    )
+    .unwrap();
+    world.scan();
+    let sealed = world.flow(flow);
+    assert!(sealed.hot.sealed_at.is_some() && sealed.hot.sealing.is_none(), "{:?}", sealed.hot);
+    assert_eq!((sealed.hot.unsealed, sealed.hot.seal_by.is_some()), (40, true), "FL-58 they do not wait for ever");
+    assert!(names.iter().all(|name| world.member(flow, name).member().unwrap().sealed));
+    assert_eq!(world.seal_flow(flow).unwrap_err().code(), "quorum_unreachable", "they are looked at again");
+}
+
+#[test]
+fn fl_57_a_large_flow_is_sealed_once_under_one_request() {
+    let mut world = World::new();
+    world.planted = true;
+    let mut flow = NewFlow { seal: false, ..blank_flow() };
+    flow.members = (0..1_500).map(|at| member(&format!("m{at}"))).collect();
+    let flow = world.submit_flow(flow).unwrap().id;
+    let call = |checked| {
+        let seal = SealFlow { flow, keys: None, within: None, checked };
+        Call { request_id: Some("r".into()), ..calls::call(Command::SealFlow(seal)) }
+    };
+    let Ok(Reply::FlowChecked { after }) = world.call(&call(None)) else { panic!("it is looked at first") };
+    let sealed = Ok(Reply::FlowSealed { already: false, continued: true });
+    assert_eq!(world.call(&call(Some(after))), sealed);
+    assert_eq!(world.call(&call(None)), sealed, "EX-76 a repeat gets the answer and no part of the way to it");
 }
 
 #[test]

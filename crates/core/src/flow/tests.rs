@@ -373,11 +373,11 @@ fn fl_13_nothing_is_claimable_before_its_seal() {
     let flow = world.flow_of("a b a>b", |flow| flow.seal = false);
     assert_eq!(world.states(flow, "a b"), ["waiting_children", "waiting_children"]);
     let keys = Some(vec!["a".into()]);
-    world.run(Command::SealFlow(SealFlow { flow, keys, within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys, within: None, checked: None })).unwrap();
     assert_eq!(world.states(flow, "a b"), ["waiting", "waiting_children"]);
     world.complete_member(flow, "a");
     assert_eq!(world.state(flow, "b"), "waiting_children", "FL-32 decided at the seal");
-    let whole = || Command::SealFlow(SealFlow { flow, keys: None, within: None });
+    let whole = || Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
     world.run(whole()).unwrap();
     assert_eq!(world.state(flow, "b"), "waiting");
     assert_eq!(world.run(whole()), Ok(Reply::FlowSealed { already: true, continued: false }), "FL-57");
@@ -397,7 +397,7 @@ fn fl_55_unsealed_members_of_a_sealed_flow_are_sealed_with_it_or_end_in_time() {
     grow(&mut world, flow);
     world.complete_member(flow, "a");
     assert_eq!((world.flow_state(flow), world.state(flow, "late")), ("blocked", "waiting_children"));
-    let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None });
+    let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
     assert_eq!(world.run(seal), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "late later"), ["waiting", "waiting_children"]);
     let forgotten = world.flow_of("a", |_| {});

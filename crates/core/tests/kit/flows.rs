@@ -162,6 +162,17 @@ impl World {
         self.run(Command::GrowFlow(Box::new(grow)))
     }
 
+    /// Seals all members and then the flow, as the engine does: a large flow is looked at in several calls.
+    pub fn seal_flow(&mut self, flow: FlowId) -> Result<Reply, Rejection> {
+        let mut checked = None;
+        loop {
+            match self.run(Command::SealFlow(SealFlow { flow, keys: None, within: None, checked }))? {
+                Reply::FlowChecked { after } => checked = Some(after),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
     /// The members as a store shows them, added up.
     pub fn recount(&self, flow: FlowId) -> Summary {
         let mut counted = Summary::default();

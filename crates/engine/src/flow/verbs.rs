@@ -95,11 +95,17 @@ impl Client {
     /// Says that all edges of members are known, or of all and that the flow may finish. True if there was nothing to do.
     pub async fn seal_flow(&self, sealing: Sealing) -> Result<Answered<bool>, Rejection> {
         let Sealing { flow, keys, within, request_id } = sealing;
-        let call = self.call(Command::SealFlow(command::SealFlow { flow, keys, within }), request_id);
-        answered(self.one(call, Urgency::Normal).await, |reply| match reply {
-            Reply::FlowSealed { already, .. } => Ok(already),
-            other => Err(other),
-        })
+        let mut checked = None;
+        loop {
+            let seal = command::SealFlow { flow, keys: keys.clone(), within, checked };
+            let answer = self.one(self.call(Command::SealFlow(seal), request_id.clone()), Urgency::Normal).await?;
+            match answer.reply {
+                Reply::FlowSealed { already, .. } => return Ok(Answered { value: already, repeated: answer.repeated }),
+                // All of a large flow is looked at before any of it is sealed.
+                Reply::FlowChecked { after } => checked = Some(after),
+                other => return Err(unexpected(other)),
+            }
+        }
     }
 
     /// Ends a flow. Waits for its members if asked to, and answers with the numbers of that moment.

@@ -215,7 +215,7 @@ impl Flows {
             }
             3..6 => {
                 let keys = self.draw.chance(30).then(|| keys.into_iter().take(2).collect());
-                Command::SealFlow(SealFlow { flow, keys, within })
+                Command::SealFlow(SealFlow { flow, keys, within, checked: None })
             }
             6 => {
                 let remaining = graph::remaining(&mut self.draw);
