@@ -10,7 +10,6 @@ use weft_core::error::Rejection;
 use weft_core::flow::plan::Plan;
 use weft_core::flow::{evaluate, member_id, recount};
 use weft_core::id::{ExecutionId, FlowId};
-use weft_core::limits::Limits;
 use weft_core::record::continuation::Work;
 use weft_core::record::edge::On;
 use weft_core::record::execution::{Execution, Hold, HoldKey, State};
@@ -85,7 +84,7 @@ impl World {
     }
 
     pub fn submit_flow(&mut self, flow: NewFlow) -> Result<FlowSubmitted, Rejection> {
-        let plan = Arc::new(Plan::new(flow, &Limits::default(), self.now)?);
+        let plan = Arc::new(Plan::new(flow, &self.limits, self.now)?);
         let (mut id, mut from) = (self.fresh_flow(), 0);
         loop {
             let command = Command::SubmitFlow(SubmitFlow { id: Some(id), plan: plan.clone(), from });
