@@ -255,6 +255,25 @@ fn fl_12_fl_31_groups_declared_again_on_a_member_that_is_there_are_compared() {
     assert_eq!(world.member(flow, "d").member().unwrap().group("other").unwrap().1.policy, GroupPolicy::Quorum(1));
 }
 
+#[test]
+fn fl_24_a_way_through_a_purged_member_is_a_way() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d a>b b>c", |_| {});
+    for key in ["a", "b", "c", "d"] {
+        world.complete_member(flow, key);
+    }
+    world.run(Command::Purge(Purge { id: member_id(flow, "b"), reason: "".into() })).unwrap();
+    for key in ["a", "c"] {
+        world.run(Command::Replay(calls::replay(member_id(flow, key)))).unwrap();
+    }
+    world.grow(flow, "x y x>a y>x").expect("FL-66 ranks are raised past it");
+    assert_eq!(world.grow(flow, "c>a").unwrap_err().code(), "cycle", "its edges are still there");
+    let Some(Record::Tombstone(stone)) = world.record(Key::Tombstone(member_id(flow, "b"))) else { panic!("a stone") };
+    let rank = |key: &str| world.member(flow, key).member().unwrap().rank;
+    let ranks = ["y", "x", "a"].map(rank).into_iter().chain([stone.body.rank, rank("c")]);
+    assert!(ranks.is_sorted_by(|before, after| before < after), "FL-222");
+}
+
 /// A call that is wrong in two respects is told of the one that is looked at first.
 #[test]
 fn fl_67_checks_come_in_their_order_and_the_first_that_fails_is_the_answer() {
