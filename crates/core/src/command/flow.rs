@@ -138,6 +138,8 @@ pub struct VerifyFlow {
     pub due: Time,
     pub change_no: u64,
     pub counted: Box<Summary>,
+    /// Every member could be read, so that their edges are counted too.
+    pub edges: bool,
     pub now: Time,
 }
 
