@@ -171,7 +171,8 @@ fn join(
         return Ok(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged }));
     }
     grow::refuse_closed(&flow)?;
-    let got = u64::from(flow.summary.total_members) + 1;
+    let number = flow.summary.total_members + added_before(tx, flow.id);
+    let got = u64::from(number) + 1;
     let limit = u64::from(tx.limits().flow_members_max);
     if got > limit {
         let wrong = Wrong::Limit { what: "members", limit, got };
@@ -180,7 +181,7 @@ fn join(
     let member = Member {
         flow: flow.id,
         key,
-        number: flow.summary.total_members + added_before(tx, flow.id),
+        number,
         critical: !cmd.uncritical,
         rank: 0,
         sealed: true,

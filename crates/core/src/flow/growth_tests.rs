@@ -331,6 +331,24 @@ fn fl_67_totals_count_before_what_is_wrong_with_the_edges() {
 }
 
 #[test]
+fn fl_15_children_of_one_call_count_against_the_members_a_flow_may_have() {
+    let mut world = World::new();
+    world.limits.flow_members_max = 3;
+    let flow = world.flow_of("a", |_| {});
+    let held = world.claim_member(flow, "a");
+    let mut children = |count: usize| -> Vec<Submit> {
+        let child = |_| Submit { id: Some(world.fresh_id()), parent: Some((held.id, fence(&held))), ..calls::submit() };
+        (0..count).map(child).collect()
+    };
+    let (three, two) = (children(3), children(2));
+    let refused = world.run(Command::SubmitAll(SubmitAll { items: three })).unwrap_err();
+    let Rejection::AtItem { index: 2, rejection } = refused else { panic!("{refused:?}") };
+    assert_eq!(rejection.code(), "limit_exceeded");
+    world.run(Command::SubmitAll(SubmitAll { items: two })).unwrap();
+    assert_eq!(world.flow(flow).summary.total_members, 3);
+}
+
+#[test]
 fn fl_30_a_member_runs_when_all_groups_are_satisfied_and_is_skipped_at_the_first_that_cannot_be() {
     let mut world = World::new();
     let flow = world.flow_of("a b c d a>d@one b>d@two c>d@two", |flow| {
