@@ -585,6 +585,13 @@ fn fl_44_a_graph_of_several_commits_is_seen_whole_or_not_at_all() {
     assert_eq!(build(&mut world, id, 0), Ok(Reply::FlowBuilding { flow: id, next: 1 }));
     let hidden = world.run(cancel(id, Remaining::LetRun));
     assert_eq!(hidden, Err(Rejection::FlowNotFound));
+    let some = member_id(id, "m7");
+    let before = world.execution(some);
+    for command in [Command::Cancel(calls::cancel(some)), calls::hold(some), Command::Replay(calls::replay(some))] {
+        assert_eq!(world.run(command), Err(Rejection::ExecutionNotFound), "its members are not there either");
+    }
+    assert_eq!(world.try_claim(some, |_| {}), Err(Rejection::ExecutionNotFound));
+    assert_eq!(world.execution(some), before);
     assert!(world.executions().all(|it| it.public_state().name() == "waiting_children"), "nothing may start");
     let other = world.fresh_flow();
     assert_eq!(build(&mut world, other, 0), Ok(Reply::FlowBuilding { flow: id, next: 1 }), "a repeat goes on");
@@ -593,6 +600,7 @@ fn fl_44_a_graph_of_several_commits_is_seen_whole_or_not_at_all() {
     world.scan();
     assert!(world.flow(id).hot.sealed_at.is_some());
     assert!(world.executions().all(|it| it.public_state().name() == "waiting"));
+    world.run(calls::hold(some)).expect("it is there now");
     let Ok(Reply::FlowSubmitted(again)) = build(&mut world, other, 0) else { panic!("known") };
     assert_eq!((again.id, again.duplicate), (id, true), "FL-2");
 }
