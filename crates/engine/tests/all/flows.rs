@@ -254,7 +254,7 @@ async fn fl_137_explain_says_what_a_flow_and_its_members_wait_for() {
     let Obstacle::Dependencies { sealed: true, pending: 1, upstreams, .. } = &waits.reasons[0] else {
         panic!("{waits:?}");
     };
-    assert_eq!((&*upstreams[0].0, upstreams[0].2), ("a", PublicState::Waiting));
+    assert_eq!((&*upstreams[0].0, upstreams[0].2), ("a", Some(PublicState::Waiting)));
 }
 
 #[tokio::test(start_paused = true)]
