@@ -86,6 +86,8 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
 #[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
+mod event_tests;
+#[cfg(test)]
 mod growth_tests;
 #[cfg(test)]
 mod input_tests;

@@ -43,7 +43,7 @@ fn fl_250_a_diamond_runs_and_its_join_gets_both_inputs_in_the_commit_of_the_late
     assert_eq!(world.flow_state(flow), "running");
     world.run(calls::complete(claimed.id, fence(&claimed), None)).unwrap();
     assert_eq!(world.flow_state(flow), "completed");
-    assert_eq!(names(&world), ["flow.created", "flow.finished"]);
+    assert_eq!(names(&world), ["flow.created", "flow.sealed", "flow.finished"]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn fl_258_replaying_a_failed_upstream_reopens_what_was_skipped_below_it() {
     }
     let done = world.flow(flow);
     assert_eq!((done.public_state().name(), done.summary.failures), ("completed", 0), "FL-169");
-    assert_eq!(names(&world), ["flow.created", "flow.finished", "flow.reopened", "flow.finished"]);
+    assert_eq!(names(&world), ["flow.created", "flow.sealed", "flow.finished", "flow.reopened", "flow.finished"]);
 }
 
 #[test]
