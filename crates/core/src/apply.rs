@@ -453,7 +453,8 @@ fn once(tx: &mut Tx<'_>, call: &Call, request_id: &[u8], partition: PartitionId)
         return Ok(Applied { reply: repeated(reply), repeated: true });
     }
     let applied = fresh(run(tx, call)?);
-    if !applied.repeated {
+    // What is only a part of the way to an answer is not kept as one.
+    if !applied.repeated && !matches!(applied.reply, Reply::FlowChecked { .. }) {
         let expires_at = Some(tx.now() + tx.limits().request_ttl_ms);
         let what = What::Request { reply: applied.reply.clone() };
         let home = home(call, request_id);

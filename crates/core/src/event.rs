@@ -174,9 +174,12 @@ pub enum Fact {
         edges: u64,
         revision: u64,
     },
+    /// What formats before 3 do not tell is absent.
     FlowPurged {
         flow: FlowId,
         members: u32,
+        edges: Option<u64>,
+        revision: Option<u64>,
     },
     FlowCancelRequested {
         flow: FlowId,
@@ -206,17 +209,19 @@ pub enum Fact {
         was: Vec<u64>,
         is: Vec<u64>,
     },
-    /// A group of the execution that the event is about.
+    /// A group of the execution that the event is about. What formats before 3 do not tell is absent.
     GroupSatisfied {
         flow: FlowId,
         group: Text,
         policy: Text,
         waived: bool,
+        counts: Option<GroupCounts>,
     },
     GroupImpossible {
         flow: FlowId,
         group: Text,
         policy: Text,
+        counts: Option<GroupCounts>,
     },
     /// A verifier found what no healthy engine leaves behind, and set it right.
     ScannerRepaired {
@@ -224,6 +229,18 @@ pub enum Fact {
         flow: FlowId,
         items: u32,
     },
+}
+
+/// The edges of a group when it was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupCounts {
+    /// How many had to be met.
+    pub k: u32,
+    pub n: u32,
+    pub met: u32,
+    pub unmet: u32,
+    /// Upstreams that are cancelled because of it, unless somebody else needs them.
+    pub cancels: u32,
 }
 
 impl Fact {
@@ -289,28 +306,8 @@ impl Fact {
     }
 }
 
-/// The format in which entries are written: events name their flow.
-const VERSION: u8 = 2;
-
-/// An event as format 1 has it.
-#[derive(Deserialize)]
-struct Flowless {
-    at: Time,
-    execution: Option<ExecutionId>,
-    namespace: Text,
-    lane: Text,
-    kind: Text,
-    epoch: u64,
-    by: Text,
-    fact: Fact,
-}
-
-impl From<Flowless> for Event {
-    fn from(it: Flowless) -> Self {
-        let Flowless { at, execution, namespace, lane, kind, epoch, by, fact } = it;
-        Event { at, execution, flow: fact.flow(), namespace, lane, kind, epoch, by, fact }
-    }
-}
+/// The format in which entries are written. Since 2 events name their flow; since 3 purges and decided groups tell more.
+const VERSION: u8 = 3;
 
 /// The bytes of a feed entry.
 pub fn encode(events: &[Event]) -> bytes::Bytes {
@@ -321,10 +318,110 @@ pub fn encode(events: &[Event]) -> bytes::Bytes {
 pub fn decode(bytes: &[u8]) -> Result<Vec<Event>, DecodeError> {
     match bytes.first() {
         None => Ok(Vec::new()),
-        Some(&codec::VERSION) => {
-            let events: Vec<Flowless> = codec::decode("feed", bytes)?;
-            Ok(events.into_iter().map(Event::from).collect())
+        Some(&version @ (1 | 2)) => {
+            before::events(version, &bytes[1..]).map_err(|error| DecodeError::new("feed", error.to_string()))
         }
         Some(_) => codec::decode_as(VERSION, "feed", bytes),
+    }
+}
+
+/// Entries of formats 1 and 2.
+mod before {
+    use super::*;
+    use postcard::{Error, take_from_bytes};
+
+    /// The numbers of the facts that told less.
+    const FLOW_PURGED: u32 = 28;
+    const GROUP_SATISFIED: u32 = 34;
+    const GROUP_IMPOSSIBLE: u32 = 35;
+
+    pub(super) fn events(version: u8, bytes: &[u8]) -> Result<Vec<Event>, Error> {
+        let (count, mut rest) = take_from_bytes::<u64>(bytes)?;
+        let mut events = Vec::new();
+        for _ in 0..count {
+            let (event, behind) = event(version, rest)?;
+            events.push(event);
+            rest = behind;
+        }
+        if rest.is_empty() { Ok(events) } else { Err(Error::DeserializeBadEncoding) }
+    }
+
+    fn event(version: u8, bytes: &[u8]) -> Result<(Event, &[u8]), Error> {
+        let ((at, execution), bytes) = take_from_bytes(bytes)?;
+        let (flow, bytes) = if version == 1 { (None, bytes) } else { take_from_bytes(bytes)? };
+        let ((namespace, lane, kind, epoch, by), bytes) = take_from_bytes(bytes)?;
+        let (fact, bytes) = fact(bytes)?;
+        let flow = if version == 1 { fact.flow() } else { flow };
+        Ok((Event { at, execution, flow, namespace, lane, kind, epoch, by, fact }, bytes))
+    }
+
+    fn fact(bytes: &[u8]) -> Result<(Fact, &[u8]), Error> {
+        let (number, inner) = take_from_bytes::<u32>(bytes)?;
+        Ok(match number {
+            FLOW_PURGED => {
+                let ((flow, members), rest) = take_from_bytes(inner)?;
+                (Fact::FlowPurged { flow, members, edges: None, revision: None }, rest)
+            }
+            GROUP_SATISFIED => {
+                let ((flow, group, policy, waived), rest) = take_from_bytes(inner)?;
+                (Fact::GroupSatisfied { flow, group, policy, waived, counts: None }, rest)
+            }
+            GROUP_IMPOSSIBLE => {
+                let ((flow, group, policy), rest) = take_from_bytes(inner)?;
+                (Fact::GroupImpossible { flow, group, policy, counts: None }, rest)
+            }
+            _ => take_from_bytes(bytes)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::PartitionId;
+    use uuid::Uuid;
+
+    /// An entry of format 2 with one fact, given by its number and fields.
+    fn entry(number: u8, fields: &impl Serialize) -> Vec<u8> {
+        let none: (Time, Option<ExecutionId>, Option<FlowId>) = (Time::from_ms(7), None, Some(flow()));
+        let mut bytes = vec![2, 1];
+        bytes.extend(postcard::to_allocvec(&(none, ("shop", "", "etl", 0_u64, "ann"))).unwrap());
+        bytes.push(number);
+        bytes.extend(postcard::to_allocvec(fields).unwrap());
+        bytes
+    }
+
+    fn flow() -> FlowId {
+        FlowId::new(PartitionId(3), Uuid::from_u128(5))
+    }
+
+    #[test]
+    fn fd_4_facts_that_told_less_are_read_as_what_they_were() {
+        let (group, policy): (Text, Text) = ("main".into(), "any_of".into());
+        let facts = [
+            (entry(28, &(flow(), 9_u32)), Fact::FlowPurged { flow: flow(), members: 9, edges: None, revision: None }),
+            (
+                entry(34, &(flow(), "main", "any_of", true)),
+                Fact::GroupSatisfied {
+                    flow: flow(),
+                    group: group.clone(),
+                    policy: policy.clone(),
+                    waived: true,
+                    counts: None,
+                },
+            ),
+            (
+                entry(35, &(flow(), "main", "any_of")),
+                Fact::GroupImpossible { flow: flow(), group, policy, counts: None },
+            ),
+        ];
+        for (bytes, fact) in facts {
+            let events = decode(&bytes).unwrap();
+            assert_eq!((events.len(), events[0].flow, &*events[0].by), (1, Some(flow()), "ann"));
+            assert_eq!(events[0].fact, fact);
+            assert_eq!(decode(&encode(&events)).as_ref(), Ok(&events));
+            let damaged = [&bytes[..bytes.len() - 1], &[&bytes[..], &[0]].concat()].map(|bytes| decode(bytes).is_err());
+            assert_eq!(damaged, [true, true]);
+        }
     }
 }

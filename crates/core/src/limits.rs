@@ -101,6 +101,9 @@ pub const EDGES_PER_MEMBER_MAX: u32 = 10_000;
 pub const EDGES_PER_MEMBER_CEILING: u32 = 100_000;
 pub const FLOW_SUBMIT_MEMBERS_MAX: usize = 10_000;
 pub const FLOW_SUBMIT_EDGES_MAX: usize = 50_000;
+/// Members and edges together that one call adds to a flow that is there: one commit takes them all, and an edge may
+/// write the members at its ends as well.
+pub const FLOW_GROW_MAX: usize = FLOW_RECORDS_PER_COMMIT / 2;
 pub const GROUPS_PER_MEMBER_MAX: usize = 16;
 pub const NODE_KEY_MAX: usize = 128;
 pub const INPUT_NAME_MAX: usize = 64;

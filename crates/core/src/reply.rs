@@ -117,6 +117,10 @@ pub enum Reply {
         action: Reconciled,
         flow: Option<FlowId>,
     },
+    /// Nothing is sealed yet: the members up to this one can be, and the look at the others goes on behind it.
+    FlowChecked {
+        after: ExecutionId,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,6 +33,9 @@ struct Asked {
     expected: Option<CommitId>,
 }
 
+/// The document says so.
+const _: () = assert!(weft_core::limits::FLOW_GROW_MAX == 1_500);
+
 impl Acting<'_> {
     /// The flow that a call names, and a client in its namespace. One that the caller may not see is unknown.
     async fn one_flow(&self, id: &str) -> Result<(FlowId, Client), Problem> {

@@ -64,7 +64,7 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             (format!("it waits for {left} of {waiting} unfinished children"), detail, Some("children, time"))
         }
         Obstacle::Dependencies { sealed, pending, upstreams, groups } => {
-            let upstream = |(key, id, state): &(Text, ExecutionId, PublicState)| json!({ "key": **key, "execution": id.to_string(), "public_state": state.name() });
+            let upstream = |(key, id, state): &(Text, ExecutionId, Option<PublicState>)| json!({ "key": **key, "execution": id.to_string(), "public_state": state.map(|state| state.name()) });
             let group = |(name, verdict): &(Text, &str)| json!({ "name": **name, "verdict": verdict });
             let detail = json!({
                 "sealed": sealed,
@@ -127,8 +127,11 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
 }
 
 /// `it waits for 3 upstreams: \`a\` (active), \`b\` (waiting), …`
-fn depends(sealed: bool, pending: u32, upstreams: &[(Text, ExecutionId, PublicState)]) -> String {
-    let named = upstreams.iter().take(NAMED).map(|(key, _, state)| format!("`{key}` ({})", state.name()));
+fn depends(sealed: bool, pending: u32, upstreams: &[(Text, ExecutionId, Option<PublicState>)]) -> String {
+    let named = upstreams.iter().take(NAMED).map(|(key, _, state)| {
+        let state = state.map_or("unreadable", |state| state.name());
+        format!("`{key}` ({state})")
+    });
     let mut named: Vec<String> = named.collect();
     if pending as usize > named.len() {
         named.push("…".to_string());

@@ -6,13 +6,14 @@ use crate::place;
 use crate::runtime;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_core::command::{Fence, Payload, Principal};
 use weft_core::derive::{Dimensions, dimensions};
 use weft_core::error::Rejection;
 use weft_core::execution::check;
 use weft_core::filter::Filter;
+use weft_core::flow::shown_by;
 use weft_core::limits;
 use weft_core::record::attempt::Failure;
 use weft_core::record::dedup::What;
@@ -20,7 +21,7 @@ use weft_core::record::execution::{Outcome, PublicState, Reason, State};
 use weft_core::record::{Attempt, Execution, Key, Record, Step};
 use weft_core::reply::{ChildOutcome, StepValue};
 use weft_core::schema::{
-    IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, step as step_schema,
+    IndexId, PartMask, Value, attempt as attempt_schema, execution as schema, flow as flow_schema, step as step_schema,
 };
 use weft_core::text::Text;
 use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
@@ -183,10 +184,36 @@ pub(crate) async fn load_revised(
     let (key, parts) = (Key::Execution(id), parts.with(schema::LIGHT));
     match read_revised(shared, key, parts).await? {
         Some((Record::Execution(execution), revision)) if execution.spec.namespace == who.namespace => {
-            Ok((*execution, revision))
+            let hidden = !unfinished(shared, [&*execution]).await?.is_empty();
+            if hidden { Err(Rejection::ExecutionNotFound) } else { Ok((*execution, revision)) }
         }
         _ => Err(Rejection::ExecutionNotFound),
     }
+}
+
+/// Those of their flows that are not whole yet: nobody sees the members of these.
+async fn unfinished(
+    shared: &Shared,
+    executions: impl IntoIterator<Item = &Execution>,
+) -> Result<BTreeSet<FlowId>, Rejection> {
+    let mut flows: BTreeMap<PartitionId, BTreeSet<FlowId>> = BTreeMap::new();
+    for flow in executions.into_iter().filter_map(shown_by) {
+        flows.entry(flow.partition()).or_default().insert(flow);
+    }
+    let mut unfinished = BTreeSet::new();
+    for (partition, flows) in flows {
+        let keys: Vec<_> = flows.iter().map(|flow| (Key::Flow(*flow), flow_schema::LIGHT)).collect();
+        let read = shared.store.read(partition, keys).await.map_err(unavailable)?;
+        for (flow, found) in flows.into_iter().zip(read.found) {
+            // A flow that does not decode hides nobody: whoever repairs it must find its members.
+            if let Some(Ok(Record::Flow(found))) = found.map(|it| decode(Key::Flow(flow), &it, flow_schema::LIGHT))
+                && found.hot.building.is_some()
+            {
+                unfinished.insert(flow);
+            }
+        }
+    }
+    Ok(unfinished)
 }
 
 /// The namespace of an execution, whoever asks: callers decide who may know.
@@ -541,24 +568,18 @@ async fn listed(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<
     loop {
         let (entries, more) = walk.page(shared, cursor.as_ref(), limit.max(LOOK_AT_ONCE) + 1).await?;
         looked += entries.len();
-        for entry in &entries {
-            cursor = place_of(entry);
-            let Some(found) = &entry.found else { continue };
-            let Some(key) = entry.key() else { continue };
-            let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if !walk.means(&execution) {
-                continue;
-            }
+        for (place, revision, execution) in walk.seen(shared, &entries).await? {
             if last.is_some() {
                 page.next_cursor = last;
                 return Ok(page);
             }
-            page.revisions.push(found.revision);
-            page.executions.push(*execution);
+            page.revisions.push(revision);
+            page.executions.push(execution);
             if page.executions.len() == limit {
-                last = cursor.as_ref().map(write_cursor);
+                last = place.as_ref().map(write_cursor);
             }
         }
+        cursor = entries.iter().rev().find_map(place_of).or(cursor);
         if !more {
             return Ok(page);
         }
@@ -606,6 +627,25 @@ impl Walk<'_> {
     /// Whether one that was met is meant. The members of a flow are found without a look at its namespace.
     fn means(&self, execution: &Execution) -> bool {
         execution.spec.namespace == *self.namespace && self.filter.matches(execution)
+    }
+
+    /// Those of the entries that are meant and can be seen, with their places and revisions.
+    async fn seen(
+        &self,
+        shared: &Shared,
+        entries: &[Entry],
+    ) -> Result<Vec<(Option<Cursor>, CommitId, Execution)>, Rejection> {
+        let mut seen = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let (Some(found), Some(key)) = (&entry.found, entry.key()) else { continue };
+            let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
+            if self.means(&execution) {
+                seen.push((place_of(entry), found.revision, *execution));
+            }
+        }
+        let hidden = unfinished(shared, seen.iter().map(|(.., execution)| execution)).await?;
+        seen.retain(|(.., execution)| shown_by(execution).is_none_or(|flow| !hidden.contains(&flow)));
+        Ok(seen)
     }
 
     /// The next entries after the cursor, over all wanted states, and whether there are more.
@@ -721,16 +761,12 @@ pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) ->
     let mut cursor = None;
     loop {
         let (entries, more) = walk.page(shared, cursor.as_ref(), COUNT_PAGE).await?;
-        for entry in &entries {
-            cursor = place_of(entry);
-            let (Some(found), Some(key)) = (&entry.found, entry.key()) else { continue };
-            let Record::Execution(execution) = decode(key, found, schema::LIGHT)? else { continue };
-            if walk.means(&execution) {
-                let spec = &execution.spec;
-                let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
-                *counts.entry(group).or_default() += 1;
-            }
+        for (_, _, execution) in walk.seen(shared, &entries).await? {
+            let spec = &execution.spec;
+            let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
+            *counts.entry(group).or_default() += 1;
         }
+        cursor = entries.iter().rev().find_map(place_of).or(cursor);
         if !more {
             return Ok(counts);
         }

@@ -2,15 +2,15 @@
 
 use super::*;
 
-/// Members and edges for a flow that is there: all of them or none.
+/// Members and edges for a flow that is there: all of them or none, and no more than 1,500 of both together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMembers {
-    #[schema(min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 1500)]
     pub members: Vec<NewMember>,
     /// They may also lead to and from members that are there
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 50000)]
+    #[schema(max_items = 1500)]
     pub edges: Vec<NewEdge>,
     /// The edges that lead to the new members are all known; true unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,11 +22,11 @@ pub struct AddMembers {
     pub request_id: Option<String>,
 }
 
-/// Edges between members that are there: all of them or none.
+/// Edges between members that are there: all of them or none, and no more than 1,500.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddEdges {
-    #[schema(min_items = 1, max_items = 50000)]
+    #[schema(min_items = 1, max_items = 1500)]
     pub edges: Vec<NewEdge>,
     /// Refused if the graph has changed since
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,7 +185,7 @@ pub struct ReplayFlow {
     pub request_id: Option<String>,
 }
 
-/// A running member adds members and edges to its own flow.
+/// A running member adds members and edges to its own flow, no more than 1,500 of both together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddOwnMembers {
@@ -194,10 +194,10 @@ pub struct AddOwnMembers {
     pub lease: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    #[schema(min_items = 1, max_items = 10000)]
+    #[schema(min_items = 1, max_items = 1500)]
     pub members: Vec<NewMember>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 50000)]
+    #[schema(max_items = 1500)]
     pub edges: Vec<NewEdge>,
     /// The edges that lead to the new members are all known; true unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -209,7 +209,7 @@ pub struct AddOwnMembers {
     pub request_id: Option<String>,
 }
 
-/// A running member adds edges to its own flow.
+/// A running member adds edges to its own flow, no more than 1,500.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddOwnEdges {
@@ -218,7 +218,7 @@ pub struct AddOwnEdges {
     pub lease: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
-    #[schema(min_items = 1, max_items = 50000)]
+    #[schema(min_items = 1, max_items = 1500)]
     pub edges: Vec<NewEdge>,
     /// Refused if the graph has changed since
     #[serde(default, skip_serializing_if = "Option::is_none")]

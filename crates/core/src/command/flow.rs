@@ -95,6 +95,9 @@ pub struct SealFlow {
     /// These members; without any, all of them and then the flow.
     pub keys: Option<Vec<Text>>,
     pub within: Within,
+    /// All members up to this one were found fit to be sealed: the look at a large flow goes on behind it.
+    #[serde(skip)]
+    pub checked: Option<ExecutionId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -135,6 +138,8 @@ pub struct VerifyFlow {
     pub due: Time,
     pub change_no: u64,
     pub counted: Box<Summary>,
+    /// Every member could be read, so that their edges are counted too.
+    pub edges: bool,
     pub now: Time,
 }
 

@@ -38,7 +38,13 @@ pub fn claim(tx: &mut Tx<'_>, who: &Principal, cmd: &Claim) -> Result<Reply, Sto
         found => found?,
     };
     let gate = match execution.member() {
-        Some(member) => tx.flow_of(member.flow)?.is_gate_open(),
+        Some(member) => {
+            let flow = tx.flow_of(member.flow)?;
+            if flow.hot.building.is_some() {
+                return Err(Rejection::ExecutionNotFound.into());
+            }
+            flow.is_gate_open()
+        }
         None => true,
     };
     let want = Want { namespace: &who.namespace, kinds: cmd.kinds.as_deref(), capabilities: &cmd.capabilities };

@@ -43,6 +43,7 @@ pub(crate) mod when;
 use crate::command::Principal;
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
+use crate::flow;
 use crate::id::ExecutionId;
 use crate::record::Execution;
 use crate::record::execution::{Action, State};
@@ -54,10 +55,16 @@ use crate::tx::{Stop, Tx};
 /// What the verbs of clients and operators load: they add to the history.
 const WITH_ACTIONS: PartMask = PartMask::of(schema::ACTIONS);
 
-/// The execution, if the caller may see it. One of another namespace answers like one that is not there.
+/// The execution, if the caller may see it. One of another namespace, or of a graph that is not whole yet, answers like
+/// one that is not there.
 pub(crate) fn visible(tx: &mut Tx<'_>, who: &Principal, id: ExecutionId, parts: PartMask) -> Result<Execution, Stop> {
     let execution = tx.execution(id, parts)?;
     if *execution.spec.namespace != *who.namespace && !who.is_engine() {
+        return Err(Rejection::ExecutionNotFound.into());
+    }
+    if let Some(flow) = flow::shown_by(&execution).filter(|_| !who.is_engine())
+        && tx.flow_of(flow)?.hot.building.is_some()
+    {
         return Err(Rejection::ExecutionNotFound.into());
     }
     Ok(execution)

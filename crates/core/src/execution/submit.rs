@@ -7,22 +7,23 @@ use crate::command::{Payload, Principal, Submit, When, Within};
 use crate::digest;
 use crate::error::Rejection;
 use crate::event::Fact;
-use crate::flow::grow;
 use crate::flow::member::{self, Found, member_id};
 use crate::flow::problem::{Problem, Wrong};
-use crate::id::ExecutionId;
+use crate::flow::{group, grow};
+use crate::id::{ExecutionId, FlowId};
 use crate::limits::*;
 use crate::record::dedup::{Body, What};
 use crate::record::execution::{Deadline, Hold, Holds, Hot, Next, PublicState, Spec, State, Steps, Why};
 use crate::record::member::Inlet;
 use crate::record::{Content, Dedup, Execution, Flow, Key, Member, Record};
 use crate::reply::{Reply, Submitted};
-use crate::schema::PartMask;
+use crate::schema::{Kind, PartMask};
 use crate::text::{
     Text, check_key, check_name, check_printable, check_range, check_size, check_tags, check_text, check_token,
 };
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
+use std::collections::BTreeMap;
 
 pub fn validate(cmd: &Submit, limits: &Limits, now: Time) -> Result<(), Rejection> {
     check_name("lane", &cmd.lane)?;
@@ -67,6 +68,13 @@ pub(super) fn validate_content_type(content_type: &Option<Text>, has_bytes: bool
 }
 
 pub fn submit(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, Stop> {
+    let reply = one(tx, who, cmd)?;
+    tell_joined(tx, who)?;
+    Ok(reply)
+}
+
+/// One submission of a command that may have several; what they make of flows is told once, behind them all.
+pub(super) fn one(tx: &mut Tx<'_>, who: &Principal, cmd: &Submit) -> Result<Reply, Stop> {
     let id = cmd.id.expect("submit: the engine mints the id");
     let parent_id = cmd.parent.map(|(parent, _)| parent);
     let mut bound = None;
@@ -171,7 +179,8 @@ fn join(
         return Ok(Reply::Submitted(Submitted { id, public_state, duplicate: true, purged }));
     }
     grow::refuse_closed(&flow)?;
-    let got = u64::from(flow.summary.total_members) + 1;
+    let number = flow.summary.total_members + added_before(tx, flow.id);
+    let got = u64::from(number) + 1;
     let limit = u64::from(tx.limits().flow_members_max);
     if got > limit {
         let wrong = Wrong::Limit { what: "members", limit, got };
@@ -180,7 +189,7 @@ fn join(
     let member = Member {
         flow: flow.id,
         key,
-        number: flow.summary.total_members + added_before(tx, flow.id),
+        number,
         critical: !cmd.uncritical,
         rank: 0,
         sealed: true,
@@ -194,22 +203,39 @@ fn join(
         cause: None,
     };
     count_child(tx, cmd.parent)?;
-    let mut flow = flow;
-    flow.hot.revision += 1;
-    tx.put_flow(flow);
     let joining = Joining { member, inlets: Vec::new(), sealed: true, trace: cmd.trace.clone().or(trace) };
     let public_state = insert_member(tx, who, cmd, id, joining)?;
     Ok(Reply::Submitted(Submitted { id, public_state, duplicate: false, purged: false }))
 }
 
 /// Members of the flow that this command has added so far: the totals do not know them yet.
-fn added_before(tx: &Tx<'_>, flow: crate::FlowId) -> u32 {
-    let added = tx.written(crate::schema::Kind::Execution).into_iter().filter(|key| {
-        let joined =
-            matches!(tx.after(key), Some(Record::Execution(new)) if new.member().is_some_and(|of| of.flow == flow));
-        joined && tx.before(key).is_none()
-    });
-    added.count() as u32
+fn added_before(tx: &Tx<'_>, flow: FlowId) -> u32 {
+    joined(tx).get(&flow).copied().unwrap_or(0)
+}
+
+/// How many members this command has added to which flows.
+fn joined(tx: &Tx<'_>) -> BTreeMap<FlowId, u32> {
+    let mut joined = BTreeMap::new();
+    for key in tx.written(Kind::Execution) {
+        if let Some(Record::Execution(new)) = tx.after(&key)
+            && let Some(member) = new.member()
+            && tx.before(&key).is_none()
+        {
+            *joined.entry(member.flow).or_default() += 1;
+        }
+    }
+    joined
+}
+
+/// The graph of a flow has another revision once children have joined it, however many come in the commit.
+pub(super) fn tell_joined(tx: &mut Tx<'_>, who: &Principal) -> Result<(), Stop> {
+    for (id, members) in joined(tx) {
+        let mut flow = tx.flow_of(id)?;
+        flow.hot.revision += 1;
+        group::tell_changed(tx, &flow, &who.name, members, 0);
+        tx.put_flow(flow);
+    }
+    Ok(())
 }
 
 /// Tells of a new execution, and where it stands.

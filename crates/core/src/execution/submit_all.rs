@@ -22,7 +22,7 @@ pub fn submit_all(tx: &mut Tx<'_>, who: &Principal, cmd: &SubmitAll) -> Result<R
     let mut submitted = Vec::with_capacity(cmd.items.len());
     let mut missing = false;
     for (index, item) in cmd.items.iter().enumerate() {
-        match submit::submit(tx, who, item) {
+        match submit::one(tx, who, item) {
             Ok(Reply::Submitted(done)) => submitted.push(done),
             Ok(_) => return Err(Rejection::internal("a submission was answered with something else").into()),
             // The others only say what they need too; what they answer now would not count.
@@ -31,7 +31,11 @@ pub fn submit_all(tx: &mut Tx<'_>, who: &Principal, cmd: &SubmitAll) -> Result<R
             Err(Stop::Rejected(rejection)) => return Err(at(index, rejection).into()),
         }
     }
-    if missing { Err(Stop::Miss) } else { Ok(Reply::SubmittedAll(submitted)) }
+    if missing {
+        return Err(Stop::Miss);
+    }
+    submit::tell_joined(tx, who)?;
+    Ok(Reply::SubmittedAll(submitted))
 }
 
 fn at(index: usize, rejection: Rejection) -> Rejection {

@@ -31,15 +31,14 @@ pub fn cancel_flow(tx: &mut Tx<'_>, who: &Principal, cmd: &CancelFlow, follow: &
         State::Done { outcome, cause, .. } => {
             return Err(Rejection::FlowTerminal { outcome: *outcome, cause: cause.name() }.into());
         }
-        State::Ending(_) => (escalate(tx, flow, cmd.remaining), true),
+        State::Ending(ending) => {
+            if cmd.remaining > ending.remaining {
+                tell_requested(tx, who, &flow, cmd);
+            }
+            (escalate(tx, flow, cmd.remaining), true)
+        }
         State::Open => {
-            let fact = Fact::FlowCancelRequested {
-                flow: flow.id,
-                policy: cmd.remaining.name().into(),
-                reason: cmd.reason.clone(),
-                members: flow.summary.live(),
-            };
-            super::emit(tx, &flow, &who.name, fact);
+            tell_requested(tx, who, &flow, cmd);
             let verdict = Verdict {
                 outcome: FlowOutcome::Cancelled,
                 cause: Cause::Requested { reason: cmd.reason.clone() },
@@ -63,6 +62,16 @@ pub fn cancel_flow(tx: &mut Tx<'_>, who: &Principal, cmd: &CancelFlow, follow: &
         active: 0,
     };
     Ok(Reply::FlowCancelled(reply))
+}
+
+fn tell_requested(tx: &mut Tx<'_>, who: &Principal, flow: &Flow, cmd: &CancelFlow) {
+    let fact = Fact::FlowCancelRequested {
+        flow: flow.id,
+        policy: cmd.remaining.policy().into(),
+        reason: cmd.reason.clone(),
+        members: flow.summary.live(),
+    };
+    super::emit(tx, flow, &who.name, fact);
 }
 
 /// A repeat can only make the end harder for those that live; outcome, reason and requester of the first stay.

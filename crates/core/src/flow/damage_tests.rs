@@ -305,7 +305,7 @@ fn fl_57_a_member_that_cannot_be_read_does_not_keep_the_others_from_their_seal()
     let mut world = World::new();
     let flow = world.flow_of("a b c", |flow| flow.seal = false);
     let good = damage(&mut world, member_id(flow, "b"), schema::HOT);
-    let seal = SealFlow { flow, keys: None, within: None };
+    let seal = SealFlow { flow, keys: None, within: None, checked: None };
     assert_eq!(world.run(Command::SealFlow(seal)), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "a c"), ["waiting", "waiting"]);
     assert_eq!(letters(&world)[0].body.timer, Timer::FlowSeal);
@@ -342,7 +342,7 @@ fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
     world.planted = true;
     let refused = world.run(calls::complete(held.id, fence(&held), None)).unwrap_err();
     assert_eq!((refused.code(), refused.class()), ("unknown_policy", crate::error::Class::Fix));
-    let refused = world.run(Command::SealFlow(SealFlow { flow, keys: None, within: None })).unwrap_err();
+    let refused = world.run(Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None })).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "cannot act on what a later version wrote: failure policy 9 is not known to this version"

@@ -1,7 +1,7 @@
 //! Groups of edges: when one is decided, and what that means for its member.
 
 use super::{decide, emit, follow::Follow};
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, GroupCounts};
 use crate::execution::finish::{self, End};
 use crate::execution::settle::{self, Waits};
 use crate::id::ExecutionId;
@@ -85,13 +85,13 @@ pub(crate) fn judge(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, follow
         }
         group.state = state;
         group.decided_at = Some(now);
-        let (name, policy) = (group.name.clone(), Text::from(group.policy.name()));
+        let (name, policy, counts) = (group.name.clone(), Text::from(group.policy.name()), Some(counts(group)));
         facts.push(match state {
             GroupState::Impossible => {
                 impossible.get_or_insert(name.clone());
-                Fact::GroupImpossible { flow, group: name, policy }
+                Fact::GroupImpossible { flow, group: name, policy, counts }
             }
-            _ => Fact::GroupSatisfied { flow, group: name, policy, waived: false },
+            _ => Fact::GroupSatisfied { flow, group: name, policy, waived: false, counts },
         });
         if matches!(group.then, Then::CancelRemaining(_)) {
             follow.decided.push_back((id, at as u8));
@@ -111,6 +111,15 @@ pub(crate) fn judge(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, follow
             Ok(())
         }
     }
+}
+
+fn counts(group: &Group) -> GroupCounts {
+    let cancels = match group.then {
+        Then::CancelRemaining(_) => group.pending(),
+        Then::LetRun => 0,
+    };
+    let Group { n, met, unmet, .. } = *group;
+    GroupCounts { k: group.policy.needed(n), n, met, unmet, cancels }
 }
 
 pub(crate) fn tell(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact) {
@@ -196,7 +205,9 @@ fn first_unmet(tx: &mut Tx<'_>, execution: &Execution, name: &str, follow: &Foll
 pub(crate) fn tell_waived(tx: &mut Tx<'_>, execution: &Execution, by: &Text, group: &Group) {
     let flow = execution.member().map(|member| member.flow).expect("waive: it is a member");
     let (name, policy) = (group.name.clone(), Text::from(group.policy.name()));
-    tell(tx, execution, by, Fact::GroupSatisfied { flow, group: name, policy, waived: true });
+    // Nobody is cancelled for it: it was decided before.
+    let counts = Some(GroupCounts { cancels: 0, ..counts(group) });
+    tell(tx, execution, by, Fact::GroupSatisfied { flow, group: name, policy, waived: true, counts });
 }
 
 /// Tells the flow's own fact after a change of its graph.

@@ -1,16 +1,16 @@
 //! Growing a flow that is there: new members, and edges to members that have not begun. All of a call or nothing.
 
 use super::follow::Follow;
-use super::layout::{self, Link};
+use super::layout::{self, Asked, Link};
 use super::member::{self, Found};
 use super::problem::{Problem, Problems, Wrong};
 use super::resolve::{self, Late};
-use super::{callers, group, plan, rank};
-use crate::command::{GrowFlow, NewMember, Principal};
+use super::{callers, damaged, group, plan, rank};
+use crate::command::{GrowFlow, NewGroup, NewMember, Principal};
 use crate::error::Rejection;
 use crate::execution::{refuse_done, settle, submit};
 use crate::id::ExecutionId;
-use crate::limits::{FLOW_RECORDS_PER_COMMIT, Limits};
+use crate::limits::{FLOW_GROW_MAX, Limits};
 use crate::record::edge::{self, Edge};
 use crate::record::execution::{Execution, Hold, State as MemberState};
 use crate::record::flow::{Flow, Growth, State};
@@ -31,7 +31,7 @@ pub fn validate(cmd: &GrowFlow, limits: &Limits, now: Time) -> Result<(), Reject
     }
     plan::check_added(&cmd.members, cmd.edges.len())?;
     // One commit takes all of it.
-    let (limit, got) = (FLOW_RECORDS_PER_COMMIT as u64 / 2, (cmd.members.len() + cmd.edges.len()) as u64);
+    let (limit, got) = (FLOW_GROW_MAX as u64, (cmd.members.len() + cmd.edges.len()) as u64);
     if got > limit {
         let wrong = Wrong::Limit { what: "members and edges in one call", limit, got };
         return Err(Rejection::BadGraph { problems: vec![Problem::new("members", wrong)] });
@@ -56,8 +56,7 @@ pub fn grow(tx: &mut Tx<'_>, who: &Principal, cmd: &GrowFlow, follow: &mut Follo
     let mut places = gather(tx, &flow, cmd)?;
     let existed: Vec<bool> =
         places[..cmd.members.len()].iter().map(|place| !matches!(place.who, Who::New(_))).collect();
-    let links = link(tx, &mut places, cmd)?;
-    check_totals(&flow, &existed, &links, tx.limits())?;
+    let links = link(tx, &flow, &mut places, cmd)?;
     check_late(&places, &links)?;
     rank_all(tx, &mut places, &links)?;
     let added = existed.iter().filter(|existed| !**existed).count() as u32;
@@ -103,6 +102,8 @@ struct Place<'a> {
     key: Text,
     id: ExecutionId,
     who: Who<'a>,
+    /// Groups that the call declares on it, of one that is there too.
+    declared: &'a [NewGroup],
     groups: Vec<Group>,
     rank: u64,
 }
@@ -112,6 +113,15 @@ impl Place<'_> {
         match &self.who {
             Who::There(execution) => Some(execution),
             Who::New(_) | Who::Gone(_) => None,
+        }
+    }
+
+    /// Edges that leave it in the store.
+    fn outs(&self) -> u32 {
+        match &self.who {
+            Who::New(_) => 0,
+            Who::There(execution) => execution.member().map_or(0, |member| member.outs),
+            Who::Gone(tombstone) => tombstone.body.outs,
         }
     }
 }
@@ -155,6 +165,7 @@ fn gather<'a>(tx: &mut Tx<'_>, flow: &Flow, cmd: &'a GrowFlow) -> Result<Vec<Pla
 
 fn place<'a>(flow: &Flow, key: Text, found: Found, given: Option<&'a NewMember>) -> Option<Place<'a>> {
     let id = member::member_id(flow.id, &key);
+    let mut declared: &[NewGroup] = given.map_or(&[], |given| &given.groups);
     let (who, groups, rank) = match (found, given) {
         (Found::Live(execution), _) => {
             let member = execution.member().cloned()?;
@@ -162,38 +173,26 @@ fn place<'a>(flow: &Flow, key: Text, found: Found, given: Option<&'a NewMember>)
         }
         (Found::Purged(tombstone), _) => {
             let rank = tombstone.body.rank;
+            // Its groups went with its record: there is nothing to compare them with.
+            declared = &[];
             (Who::Gone(tombstone), Vec::new(), rank)
         }
         (Found::Nobody, Some(given)) => (Who::New(given), Vec::new(), 0),
         // An end that is no member: the check of the edges says so.
         (Found::Nobody, None) => return None,
     };
-    Some(Place { key, id, who, groups, rank })
+    Some(Place { key, id, who, declared, groups, rank })
 }
 
-fn link(tx: &mut Tx<'_>, places: &mut [Place<'_>], cmd: &GrowFlow) -> Result<Vec<Link>, Stop> {
-    let limits = *tx.limits();
-    let mut nodes: Vec<layout::Node<'_>> = Vec::with_capacity(places.len());
-    for (path, place) in places.iter().enumerate() {
-        let member = place.there().and_then(Execution::member);
-        let inputs = place.there().into_iter().flat_map(|execution| execution.inlets().iter());
-        let inputs = inputs.filter_map(|inlet| inlet.input.clone()).filter(|name| !name.ends_with("[]"));
-        nodes.push(layout::Node {
-            key: place.key.clone(),
-            groups: place.groups.clone(),
-            ins: member.map_or(0, |member| member.ins),
-            outs: member.map_or(0, |member| member.outs),
-            inputs: inputs.collect(),
-            declared: match &place.who {
-                Who::New(given) => &given.groups,
-                Who::There(_) | Who::Gone(_) => &[],
-            },
-            path,
-        });
-    }
+fn link(tx: &mut Tx<'_>, flow: &Flow, places: &mut [Place<'_>], cmd: &GrowFlow) -> Result<Vec<Link>, Stop> {
+    let mut nodes: Vec<layout::Node<'_>> = places.iter().enumerate().map(|(at, place)| node(at, place, cmd)).collect();
     let known = existing_edges(tx, places, cmd)?;
     let mut existing = |from: usize, to: usize, group: u8| known.get(&(from, to, group)).cloned();
-    let links = layout::link(&mut nodes, &cmd.edges, &limits, cmd.seal, &mut existing)?;
+    let asked = Asked::new(&nodes, &cmd.edges, &mut existing);
+    let added = places.iter().filter(|place| matches!(place.who, Who::New(_))).count();
+    check_totals(flow, added as u64, asked.added(), tx.limits())?;
+    asked.check_counts(&nodes, tx.limits())?;
+    let links = asked.link(&mut nodes)?;
     let groups: Vec<Vec<Group>> = nodes.into_iter().map(|node| node.groups).collect();
     for (place, groups) in places.iter_mut().zip(groups) {
         place.groups = groups;
@@ -203,6 +202,27 @@ fn link(tx: &mut Tx<'_>, places: &mut [Place<'_>], cmd: &GrowFlow) -> Result<Vec
         return Err(Rejection::BadGraph { problems: vec![Problem::new("edges", Wrong::Cycle { path })] }.into());
     }
     Ok(links)
+}
+
+fn node<'a>(path: usize, place: &Place<'a>, cmd: &GrowFlow) -> layout::Node<'a> {
+    let member = place.there().and_then(Execution::member);
+    let inputs = place.there().into_iter().flat_map(|execution| execution.inlets().iter());
+    let inputs = inputs.filter_map(|inlet| inlet.input.clone()).filter(|name| !name.ends_with("[]"));
+    layout::Node {
+        key: place.key.clone(),
+        groups: place.groups.clone(),
+        ins: member.map_or(0, |member| member.ins),
+        outs: member.map_or(0, |member| member.outs),
+        inputs: inputs.collect(),
+        declared: place.declared,
+        path,
+        sealed: match &place.who {
+            Who::New(_) => cmd.seal,
+            Who::There(_) => member.is_some_and(|member| member.sealed),
+            Who::Gone(_) => false,
+        },
+        had: member.map(|member| member.groups.iter().map(|group| group.n).collect()),
+    }
 }
 
 type Known = BTreeMap<(usize, usize, u8), (edge::On, Option<Text>)>;
@@ -235,10 +255,9 @@ fn existing_edges(tx: &mut Tx<'_>, places: &[Place<'_>], cmd: &GrowFlow) -> Resu
     Ok(known)
 }
 
-fn check_totals(flow: &Flow, existed: &[bool], links: &[Link], limits: &Limits) -> Result<(), Rejection> {
+fn check_totals(flow: &Flow, members: u64, edges: u64, limits: &Limits) -> Result<(), Rejection> {
     let mut problems = Problems::default();
-    let members = u64::from(flow.summary.total_members) + existed.iter().filter(|existed| !**existed).count() as u64;
-    let edges = flow.summary.edges_total + links.iter().filter(|link| !link.existed).count() as u64;
+    let (members, edges) = (u64::from(flow.summary.total_members) + members, flow.summary.edges_total + edges);
     for (what, limit, got) in
         [("members", u64::from(limits.flow_members_max), members), ("edges", limits.flow_edges_max, edges)]
     {
@@ -275,22 +294,29 @@ fn check_late(places: &[Place<'_>], links: &[Link]) -> Result<(), Rejection> {
 }
 
 fn rank_all(tx: &mut Tx<'_>, places: &mut [Place<'_>], links: &[Link]) -> Result<(), Stop> {
-    let node = |place: &Place<'_>| rank::Node {
-        id: place.id,
-        key: place.key.clone(),
-        outs: place.there().and_then(Execution::member).map_or(0, |member| member.outs),
-        rank: place.rank,
-    };
+    let node =
+        |place: &Place<'_>| rank::Node { id: place.id, key: place.key.clone(), outs: place.outs(), rank: place.rank };
     let ranks = rank::raise(tx, places.iter().map(node).collect(), links)?;
     for place in places.iter_mut() {
         place.rank = ranks[&place.id];
     }
     let named: BTreeSet<ExecutionId> = places.iter().map(|place| place.id).collect();
     for (id, rank) in ranks.into_iter().filter(|(id, _)| !named.contains(id)) {
-        let mut execution = tx.execution(id, PartMask::NONE)?;
-        if execution.member().is_some_and(|member| member.rank != rank) {
-            execution.member_mut().rank = rank;
-            tx.put_execution(execution);
+        // The search has found each of them in one form or the other.
+        match tx.find_execution(id, PartMask::NONE) {
+            Ok(Some(mut execution)) => {
+                if execution.member().is_some_and(|member| member.rank != rank) {
+                    execution.member_mut().rank = rank;
+                    tx.put_execution(execution);
+                }
+            }
+            Ok(None) | Err(Stop::Rejected(_)) => {
+                if let Some(mut stone) = damaged::stone(tx, id)?.filter(|stone| stone.body.rank != rank) {
+                    stone.body.rank = rank;
+                    tx.put(Record::Tombstone(Box::new(stone)));
+                }
+            }
+            Err(Stop::Miss) => return Err(Stop::Miss),
         }
     }
     Ok(())
@@ -311,14 +337,7 @@ fn write(
     numbers: Numbers,
     follow: &mut Follow,
 ) -> Result<(), Stop> {
-    let mut outs: Vec<u32> = places
-        .iter()
-        .map(|place| match &place.who {
-            Who::New(_) => 0,
-            Who::There(execution) => execution.member().map_or(0, |member| member.outs),
-            Who::Gone(tombstone) => tombstone.body.outs,
-        })
-        .collect();
+    let mut outs: Vec<u32> = places.iter().map(Place::outs).collect();
     let mut inlets: Vec<Vec<Inlet>> = vec![Vec::new(); places.len()];
     let mut edges = Vec::with_capacity(links.len());
     for (at, link) in links.iter().filter(|link| !link.existed).enumerate() {
@@ -373,8 +392,8 @@ fn write(
                 rewrite(tx, execution.id, changed)?;
             }
             Who::Gone(mut tombstone) => {
-                if tombstone.body.outs != outs[at] {
-                    tombstone.body.outs = outs[at];
+                if (tombstone.body.outs, tombstone.body.rank) != (outs[at], place.rank) {
+                    (tombstone.body.outs, tombstone.body.rank) = (outs[at], place.rank);
                     tx.put(Record::Tombstone(tombstone));
                 }
             }

@@ -112,7 +112,7 @@ fn fl_31_a_group_has_one_policy() {
 fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_the_seal() {
     let mut world = World::new();
     let flow = world.flow_of("a", |flow| flow.seal = false);
-    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None, checked: None })).unwrap();
     let mut join = member("j");
     join.groups.push(NewGroup { name: MAIN.into(), policy: GroupPolicy::Quorum(2), then: Then::LetRun });
     let unsealed = GrowFlow { seal: false, ..grow(flow, vec![join], vec![edge("a>j")]) };
@@ -120,7 +120,7 @@ fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_th
     world.complete_member(flow, "a");
     assert_eq!(world.member(flow, "j").member().unwrap().groups[0].state, GroupState::Pending);
     let before = world.records.clone();
-    let seal = |keys| Command::SealFlow(SealFlow { flow, keys, within: None });
+    let seal = |keys| Command::SealFlow(SealFlow { flow, keys, within: None, checked: None });
     for keys in [Some(vec!["j".into()]), None] {
         assert_eq!(world.run(seal(keys)).unwrap_err().code(), "quorum_unreachable");
     }
@@ -129,6 +129,223 @@ fn fl_32_an_unsealed_group_is_never_decided_and_a_quorum_must_be_reachable_at_th
     world.run(seal(None)).unwrap();
     world.complete_member(flow, "b");
     assert_eq!(world.state(flow, "j"), "waiting");
+}
+
+fn quorum(name: &str, k: u32) -> NewGroup {
+    NewGroup { name: name.into(), policy: GroupPolicy::Quorum(k), then: Then::LetRun }
+}
+
+#[test]
+fn fl_32_edges_to_an_unsealed_member_may_leave_a_quorum_short() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c", |_| {});
+    let join = NewMember { groups: vec![quorum(MAIN, 3)], ..member("d") };
+    run(&mut world, GrowFlow { seal: false, ..grow(flow, vec![join], vec![]) }).unwrap();
+    for line in ["a>d", "b>d"] {
+        world.grow(flow, line).expect("FL-67 more may follow");
+        let refused =
+            world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["d".into()]), within: None, checked: None }));
+        assert_eq!(refused.unwrap_err().code(), "quorum_unreachable");
+    }
+    world.grow(flow, "c>d").unwrap();
+    world.seal_flow(flow).unwrap();
+    for key in ["a", "b", "c"] {
+        world.complete_member(flow, key);
+    }
+    assert_eq!(world.state(flow, "d"), "waiting");
+}
+
+#[test]
+fn fl_32_a_group_of_a_sealed_member_must_be_reachable_though_the_call_seals_nobody() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b d a>d", |_| {});
+    let before = world.records.clone();
+    let stated = NewEdge { policy: Some((GroupPolicy::Quorum(5), Then::LetRun)), ..edge("b>d@more") };
+    let refused = run(&mut world, GrowFlow { seal: false, ..grow(flow, vec![], vec![stated]) }).unwrap_err();
+    assert_eq!((refused.code(), &world.records), ("quorum_unreachable", &before));
+    assert_eq!(world.state(flow, "d"), "waiting_children", "nothing skipped it");
+}
+
+#[test]
+fn fl_32_a_quorum_of_none_is_refused_sealed_or_not() {
+    let mut world = World::new();
+    for seal in [true, false] {
+        let refused = world.try_flow("a d a>d", |flow| {
+            policy(flow, "d", MAIN, GroupPolicy::Quorum(0), Then::LetRun);
+            flow.seal = seal;
+        });
+        assert_eq!(refused.unwrap_err().code(), "quorum_unreachable", "sealed: {seal}");
+        let flow = world.flow_of("a", |_| {});
+        let stated = NewEdge { policy: Some((GroupPolicy::Quorum(0), Then::LetRun)), ..edge("a>d") };
+        let refused = run(&mut world, GrowFlow { seal, ..grow(flow, vec![member("d")], vec![stated]) });
+        assert_eq!(refused.unwrap_err().code(), "quorum_unreachable", "sealed: {seal}");
+    }
+}
+
+#[test]
+fn fl_57_all_of_a_large_flow_is_looked_at_before_any_of_it_is_sealed() {
+    let mut world = World::new();
+    world.planted = true;
+    let names: Vec<String> = (0..2_500).map(|at| format!("m{at}")).collect();
+    let mut flow = NewFlow { seal: false, ..blank_flow() };
+    flow.members = names.iter().map(|name| member(name)).chain([member("j")]).collect();
+    flow.edges = vec![edge("m0>j")];
+    policy(&mut flow, "j", MAIN, GroupPolicy::Quorum(2), Then::LetRun);
+    let flow = world.submit_flow(flow).unwrap().id;
+    let before = world.records.clone();
+    assert_eq!(world.seal_flow(flow).unwrap_err().code(), "quorum_unreachable");
+    assert_eq!(world.records, before, "FL-32 the seal changes nothing");
+    world.grow(flow, "m1>j").unwrap();
+    let Ok(Reply::FlowSealed { already: false, continued: true }) = world.seal_flow(flow) else { panic!("sealing") };
+    // What comes meanwhile and is not whole does not keep the others from their seal.
+    let late = |name: &str| NewMember { groups: vec![quorum(MAIN, 2)], ..member(name) };
+    run(
+        &mut world,
+        GrowFlow { seal: false, ..grow(flow, (0..40).map(|at| late(&format!("l{at}"))).collect(), vec![]) },
+    )
+    .unwrap();
+    world.scan();
+    let sealed = world.flow(flow);
+    assert!(sealed.hot.sealed_at.is_some() && sealed.hot.sealing.is_none(), "{:?}", sealed.hot);
+    assert_eq!((sealed.hot.unsealed, sealed.hot.seal_by.is_some()), (40, true), "FL-58 they do not wait for ever");
+    assert!(names.iter().all(|name| world.member(flow, name).member().unwrap().sealed));
+    assert_eq!(world.seal_flow(flow).unwrap_err().code(), "quorum_unreachable", "they are looked at again");
+}
+
+#[test]
+fn fl_57_a_large_flow_is_sealed_once_under_one_request() {
+    let mut world = World::new();
+    world.planted = true;
+    let mut flow = NewFlow { seal: false, ..blank_flow() };
+    flow.members = (0..1_500).map(|at| member(&format!("m{at}"))).collect();
+    let flow = world.submit_flow(flow).unwrap().id;
+    let call = |checked| {
+        let seal = SealFlow { flow, keys: None, within: None, checked };
+        Call { request_id: Some("r".into()), ..calls::call(Command::SealFlow(seal)) }
+    };
+    let Ok(Reply::FlowChecked { after }) = world.call(&call(None)) else { panic!("it is looked at first") };
+    let sealed = Ok(Reply::FlowSealed { already: false, continued: true });
+    assert_eq!(world.call(&call(Some(after))), sealed);
+    assert_eq!(world.call(&call(None)), sealed, "EX-76 a repeat gets the answer and no part of the way to it");
+}
+
+#[test]
+fn fl_12_fl_31_groups_declared_again_on_a_member_that_is_there_are_compared() {
+    let mut world = World::new();
+    let any = |then| NewGroup { name: MAIN.into(), policy: GroupPolicy::AnyOf, then };
+    let with = |groups| NewMember { groups, ..member("d") };
+    let flow = world.flow_of("a b", |_| {});
+    run(&mut world, grow(flow, vec![with(vec![any(Then::LetRun)])], vec![edge("a>d")])).unwrap();
+    let before = (world.member(flow, "d"), world.edges_of(flow));
+    let cancel = Then::CancelRemaining(Mode::Immediate);
+    for groups in [vec![quorum(MAIN, 2)], vec![any(cancel)]] {
+        let refused = run(&mut world, grow(flow, vec![with(groups)], vec![])).unwrap_err();
+        assert_eq!(refused.code(), "group_conflict");
+    }
+    let refused = run(&mut world, grow(flow, vec![with(vec![quorum("other", 1)])], vec![])).unwrap_err();
+    assert_eq!(refused.code(), "empty_group", "a group that comes later comes with its edges");
+    for groups in [vec![], vec![any(Then::LetRun)]] {
+        let Ok(Reply::FlowGrown(again)) = run(&mut world, grow(flow, vec![with(groups)], vec![edge("a>d")])) else {
+            panic!("the same again");
+        };
+        assert_eq!((again.members[0].2, again.edges_existed), (true, 1));
+    }
+    assert_eq!((world.member(flow, "d"), world.edges_of(flow)), before, "nothing was changed");
+    run(&mut world, grow(flow, vec![with(vec![quorum("other", 1)])], vec![edge("b>d@other")])).unwrap();
+    assert_eq!(world.member(flow, "d").member().unwrap().group("other").unwrap().1.policy, GroupPolicy::Quorum(1));
+}
+
+#[test]
+fn fl_24_a_way_through_a_purged_member_is_a_way() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d a>b b>c", |_| {});
+    for key in ["a", "b", "c", "d"] {
+        world.complete_member(flow, key);
+    }
+    world.run(Command::Purge(Purge { id: member_id(flow, "b"), reason: "".into() })).unwrap();
+    for key in ["a", "c"] {
+        world.run(Command::Replay(calls::replay(member_id(flow, key)))).unwrap();
+    }
+    world.grow(flow, "x y x>a y>x").expect("FL-66 ranks are raised past it");
+    assert_eq!(world.grow(flow, "c>a").unwrap_err().code(), "cycle", "its edges are still there");
+    let Some(Record::Tombstone(stone)) = world.record(Key::Tombstone(member_id(flow, "b"))) else { panic!("a stone") };
+    let rank = |key: &str| world.member(flow, key).member().unwrap().rank;
+    let ranks = ["y", "x", "a"].map(rank).into_iter().chain([stone.body.rank, rank("c")]);
+    assert!(ranks.is_sorted_by(|before, after| before < after), "FL-222");
+}
+
+/// A call that is wrong in two respects is told of the one that is looked at first.
+#[test]
+fn fl_67_checks_come_in_their_order_and_the_first_that_fails_is_the_answer() {
+    const GROUPS: [&str; 17] =
+        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"];
+    let many: String = GROUPS.map(|name| format!("a>b@{name} ")).concat();
+    let steps = [
+        (format!("a b b {many}"), "limit_exceeded"),
+        ("a b b a>nobody".to_owned(), "duplicate_node"),
+        ("a b a>nobody a>b a>b".to_owned(), "unknown_node"),
+        ("a b c a>b=x c>b=x a>c!short".to_owned(), "duplicate_input"),
+        ("a b a>b a>b b>a".to_owned(), "duplicate_edge"),
+        ("a b a>b!short b>a".to_owned(), "quorum_unreachable"),
+        ("a b a>b b>a".to_owned(), "cycle"),
+    ];
+    let asked = |line: &str| {
+        let (members, mut edges) = graph(&line.replace("!short", ""));
+        if line.contains("!short") {
+            let at = line.split_whitespace().filter(|word| word.contains('>')).position(|word| word.ends_with("short"));
+            edges[at.unwrap()].policy = Some((GroupPolicy::Quorum(7), Then::LetRun));
+        }
+        (members, edges)
+    };
+    let mut world = World::new();
+    let there = world.flow_of("z", |_| {});
+    for (line, code) in &steps {
+        let (members, edges) = asked(line);
+        let refused = world.submit_flow(NewFlow { members: members.clone(), edges: edges.clone(), ..blank_flow() });
+        assert_eq!(refused.unwrap_err().code(), *code, "{line}");
+        // Counts against the graph that is there are looked at once it is loaded, after what the call says by itself.
+        if *code != "limit_exceeded" {
+            assert_eq!(run(&mut world, grow(there, members, edges)).unwrap_err().code(), *code, "{line}");
+        }
+    }
+    let conflict = world.try_flow("a b c a>c b>c@short", |flow| {
+        policy(flow, "c", MAIN, GroupPolicy::AnyOf, Then::LetRun);
+        flow.edges[0].policy = Some((GroupPolicy::AllOf, Then::LetRun));
+        flow.edges[1].policy = Some((GroupPolicy::Quorum(2), Then::LetRun));
+    });
+    let Err(Rejection::BadGraph { problems }) = conflict else { panic!("two problems of one step") };
+    let codes: Vec<&str> = problems.iter().map(|problem| problem.code()).collect();
+    assert_eq!(codes, ["group_conflict", "quorum_unreachable"]);
+}
+
+#[test]
+fn fl_67_totals_count_before_what_is_wrong_with_the_edges() {
+    let mut world = World::new();
+    world.limits.flow_members_max = 3;
+    world.limits.flow_edges_max = 1;
+    let flow = world.flow_of("a b a>b", |_| {});
+    for line in ["x y x>x", "a>b@g b>a"] {
+        assert_eq!(world.grow(flow, line).unwrap_err().code(), "limit_exceeded", "{line}");
+    }
+    assert_eq!(world.try_flow("a b c a>b b>c", |_| {}).unwrap_err().code(), "limit_exceeded");
+}
+
+#[test]
+fn fl_15_children_of_one_call_count_against_the_members_a_flow_may_have() {
+    let mut world = World::new();
+    world.limits.flow_members_max = 3;
+    let flow = world.flow_of("a", |_| {});
+    let held = world.claim_member(flow, "a");
+    let mut children = |count: usize| -> Vec<Submit> {
+        let child = |_| Submit { id: Some(world.fresh_id()), parent: Some((held.id, fence(&held))), ..calls::submit() };
+        (0..count).map(child).collect()
+    };
+    let (three, two) = (children(3), children(2));
+    let refused = world.run(Command::SubmitAll(SubmitAll { items: three })).unwrap_err();
+    let Rejection::AtItem { index: 2, rejection } = refused else { panic!("{refused:?}") };
+    assert_eq!(rejection.code(), "limit_exceeded");
+    world.run(Command::SubmitAll(SubmitAll { items: two })).unwrap();
+    assert_eq!(world.flow(flow).summary.total_members, 3);
 }
 
 #[test]

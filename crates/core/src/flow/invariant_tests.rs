@@ -385,7 +385,7 @@ fn fl_234_every_live_member_has_a_way_forward() {
     let mut world = World::new();
     let flow = world.flow_of("a b d e f a>b b>d a>d e>f", |flow| flow.seal = false);
     assert_eq!(world.stuck(flow), "", "a client may seal them");
-    world.run(Command::SealFlow(SealFlow { flow, keys: None, within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None })).unwrap();
     assert_eq!(world.stuck(flow), "");
     world.claim_member(flow, "e");
     world.run(calls::hold(member_id(flow, "b"))).unwrap();

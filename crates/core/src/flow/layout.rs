@@ -21,6 +21,18 @@ pub(crate) struct Node<'a> {
     pub declared: &'a [NewGroup],
     /// Where the groups are declared.
     pub path: usize,
+    /// No more edges follow, so its groups must be able to be satisfied by those that it has.
+    pub sealed: bool,
+    /// How many edges its groups had before the call; none of a member that is to be added.
+    pub had: Option<Vec<u32>>,
+}
+
+impl Node<'_> {
+    /// Whether the call adds the group, or edges to it.
+    fn is_given(&self, at: usize) -> bool {
+        let had = self.had.as_ref().map(|had| had.get(at).copied());
+        had.is_none_or(|had| had.is_none_or(|had| self.groups[at].n > had))
+    }
 }
 
 /// An edge between nodes, by their places.
@@ -36,53 +48,170 @@ pub(crate) struct Link {
 }
 
 /// What is known of an edge that is there: its condition and name.
-pub(crate) type Existing<'a> = dyn FnMut(usize, usize, u8) -> Option<(On, Option<Text>)> + 'a;
+type Known = (On, Option<Text>);
+pub(crate) type Existing<'a> = dyn FnMut(usize, usize, u8) -> Option<Known> + 'a;
 
-/// Checks 4 to 6 of a graph: ends, doubles and names, groups. Adds the edges to the groups of the nodes.
-pub(crate) fn link(
-    nodes: &mut [Node<'_>],
-    edges: &[NewEdge],
-    limits: &Limits,
-    sealed: bool,
-    existing: &mut Existing<'_>,
-) -> Result<Vec<Link>, Rejection> {
-    let places: BTreeMap<Text, usize> = nodes.iter().enumerate().map(|(at, node)| (node.key.clone(), at)).collect();
-    let ends = ends(&places, edges)?;
-    declare(nodes)?;
-    join_groups(nodes, edges, &ends)?;
-    let links = join_edges(nodes, edges, &ends, existing)?;
-    check_degrees(nodes, limits)?;
-    // More edges may follow for members that are not sealed.
-    if sealed {
-        check_groups(nodes, edges)?;
-    }
-    Ok(links)
+/// The edges of a call, with the places of their ends and what is there of them already.
+pub(crate) struct Asked<'a> {
+    edges: &'a [NewEdge],
+    ends: Vec<(Option<usize>, Option<usize>)>,
+    known: Vec<Option<Known>>,
 }
 
-fn ends(places: &BTreeMap<Text, usize>, edges: &[NewEdge]) -> Result<Vec<(usize, usize)>, Rejection> {
-    let mut problems = Problems::default();
-    let mut ends = Vec::with_capacity(edges.len());
-    for (at, edge) in edges.iter().enumerate() {
-        let mut find = |end: &'static str, key: &Text| {
-            let found = places.get(key).copied();
-            if found.is_none() {
-                problems.push(|| format!("edges[{at}].{end}"), Wrong::UnknownNode { key: key.clone() });
-            }
-            found
+impl<'a> Asked<'a> {
+    pub fn new(nodes: &[Node<'_>], edges: &'a [NewEdge], existing: &mut Existing<'_>) -> Self {
+        let places: BTreeMap<&Text, usize> = nodes.iter().enumerate().map(|(at, node)| (&node.key, at)).collect();
+        let place = |key: &Text| places.get(key).copied();
+        let ends: Vec<_> = edges.iter().map(|edge| (place(&edge.from), place(&edge.to))).collect();
+        let mut known = |edge: &NewEdge, (from, to): (Option<usize>, Option<usize>)| {
+            let (from, to) = from.zip(to)?;
+            let group = nodes[to].groups.iter().position(|group| group.name == edge.group)?;
+            existing(from, to, group as u8)
         };
-        let (from, to) = (find("from", &edge.from), find("to", &edge.to));
-        if edge.from == edge.to {
-            problems.push(|| format!("edges[{at}]"), Wrong::SelfEdge { key: edge.from.clone() });
-        }
-        ends.extend(from.zip(to));
+        let known = edges.iter().zip(&ends).map(|(edge, ends)| known(edge, *ends)).collect();
+        Self { edges, ends, known }
     }
-    problems.done()?;
-    Ok(ends)
+
+    /// How many of them are not there yet.
+    pub fn added(&self) -> u64 {
+        self.known.iter().filter(|known| known.is_none()).count() as u64
+    }
+
+    /// Check 1 of a graph: how many edges and groups a member has.
+    pub fn check_counts(&self, nodes: &[Node<'_>], limits: &Limits) -> Result<(), Rejection> {
+        let mut degrees: Vec<(u32, u32)> = nodes.iter().map(|node| (node.ins, node.outs)).collect();
+        let mut groups: BTreeSet<(usize, &Text)> = BTreeSet::new();
+        for (at, node) in nodes.iter().enumerate() {
+            groups.extend(node.groups.iter().map(|group| (at, &group.name)));
+            groups.extend(node.declared.iter().map(|group| (at, &group.name)));
+        }
+        for ((edge, ends), known) in self.edges.iter().zip(&self.ends).zip(&self.known) {
+            if let Some(to) = ends.1 {
+                groups.insert((to, &edge.group));
+            }
+            if let ((Some(from), Some(to)), None) = (ends, known) {
+                degrees[*to].0 += 1;
+                degrees[*from].1 += 1;
+            }
+        }
+        let mut counts = vec![0_u64; nodes.len()];
+        groups.iter().for_each(|(at, _)| counts[*at] += 1);
+        let mut problems = Problems::default();
+        for (node, ((ins, outs), groups)) in nodes.iter().zip(degrees.into_iter().zip(counts)) {
+            let edges = ("edges of one member", u64::from(limits.edges_per_member_max));
+            let of_groups = ("groups", GROUPS_PER_MEMBER_MAX as u64, groups);
+            for (what, limit, got) in [(edges.0, edges.1, ins.into()), (edges.0, edges.1, outs.into()), of_groups] {
+                if got > limit {
+                    problems.push(|| node.key.to_string(), Wrong::Limit { what, limit, got });
+                }
+            }
+        }
+        problems.done()
+    }
+
+    /// Checks 4 to 6 of a graph: ends, doubles and names, groups. Adds the edges to the groups of the nodes.
+    pub fn link(&self, nodes: &mut [Node<'_>]) -> Result<Vec<Link>, Rejection> {
+        let ends = self.check_ends()?;
+        self.check_doubles(nodes, &ends)?;
+        let mut problems = Problems::default();
+        declare(nodes, &mut problems);
+        self.join_groups(nodes, &ends, &mut problems)?;
+        let links = self.join_edges(nodes, &ends);
+        check_groups(nodes, self.edges, &mut problems);
+        problems.done()?;
+        Ok(links)
+    }
+
+    /// Whether the edge is there in all respects.
+    fn existed(&self, at: usize) -> bool {
+        let edge = &self.edges[at];
+        self.known[at].as_ref().is_some_and(|(on, input)| (*on, input) == (edge.on, &edge.input))
+    }
+
+    fn check_ends(&self) -> Result<Vec<(usize, usize)>, Rejection> {
+        let mut problems = Problems::default();
+        let mut ends = Vec::with_capacity(self.edges.len());
+        for (at, (edge, (from, to))) in self.edges.iter().zip(&self.ends).enumerate() {
+            for (end, key, found) in [("from", &edge.from, from), ("to", &edge.to, to)] {
+                if found.is_none() {
+                    problems.push(|| format!("edges[{at}].{end}"), Wrong::UnknownNode { key: key.clone() });
+                }
+            }
+            if edge.from == edge.to {
+                problems.push(|| format!("edges[{at}]"), Wrong::SelfEdge { key: edge.from.clone() });
+            }
+            ends.extend(from.zip(*to));
+        }
+        problems.done()?;
+        Ok(ends)
+    }
+
+    fn check_doubles(&self, nodes: &mut [Node<'_>], ends: &[(usize, usize)]) -> Result<(), Rejection> {
+        let mut problems = Problems::default();
+        let mut seen = BTreeSet::new();
+        for (at, (edge, (from, to))) in self.edges.iter().zip(ends).enumerate() {
+            if let Some(name) = &edge.input {
+                check_printable("input", name, INPUT_NAME_MAX)?;
+            }
+            let existed = self.existed(at);
+            if !seen.insert((*from, *to, &edge.group)) || (self.known[at].is_some() && !existed) {
+                let (from, to) = (edge.from.clone(), edge.to.clone());
+                let wrong = Wrong::DuplicateEdge { from, to, group: edge.group.clone() };
+                problems.push(|| format!("edges[{at}]"), wrong);
+            }
+            let node = &mut nodes[*to];
+            if let Some(name) = edge.input.as_ref().filter(|name| !existed && !name.ends_with("[]"))
+                && !node.inputs.insert(name.clone())
+            {
+                let wrong = Wrong::DuplicateInput { key: node.key.clone(), name: name.clone() };
+                problems.push(|| format!("edges[{at}].input"), wrong);
+            }
+        }
+        problems.done()
+    }
+
+    /// Adds the groups that edges name, and compares the policies that they restate.
+    fn join_groups(
+        &self,
+        nodes: &mut [Node<'_>],
+        ends: &[(usize, usize)],
+        problems: &mut Problems,
+    ) -> Result<(), Rejection> {
+        for (at, (edge, (_, to))) in self.edges.iter().zip(ends).enumerate() {
+            check_printable("group", &edge.group, GROUP_NAME_MAX)?;
+            let node = &mut nodes[*to];
+            let known = node.groups.iter().any(|group| group.name == edge.group);
+            let (policy, then) = match edge.policy {
+                Some(given) => given,
+                None if known => continue,
+                None => (GroupPolicy::AllOf, Then::LetRun),
+            };
+            if !add_group(&mut node.groups, &NewGroup { name: edge.group.clone(), policy, then }) {
+                let (key, group) = (node.key.clone(), edge.group.clone());
+                problems.push(|| format!("edges[{at}].group"), Wrong::GroupConflict { key, group });
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the edges into their groups. One that is there is not counted again.
+    fn join_edges(&self, nodes: &mut [Node<'_>], ends: &[(usize, usize)]) -> Vec<Link> {
+        let mut links = Vec::with_capacity(self.edges.len());
+        for (at, (edge, (from, to))) in self.edges.iter().zip(ends).enumerate() {
+            let place = nodes[*to].groups.iter().position(|group| group.name == edge.group);
+            let group = place.expect("layout: groups of edges were joined") as u8;
+            let existed = self.existed(at);
+            if !existed {
+                nodes[*to].groups[usize::from(group)].n += 1;
+            }
+            links.push(Link { from: *from, to: *to, group, on: edge.on, input: edge.input.clone(), existed });
+        }
+        links
+    }
 }
 
 /// Adds the groups that members declare.
-fn declare(nodes: &mut [Node<'_>]) -> Result<(), Rejection> {
-    let mut problems = Problems::default();
+fn declare(nodes: &mut [Node<'_>], problems: &mut Problems) {
     for node in nodes {
         for (at, group) in node.declared.iter().enumerate() {
             let path = || format!("members[{}].groups[{at}]", node.path);
@@ -92,7 +221,6 @@ fn declare(nodes: &mut [Node<'_>]) -> Result<(), Rejection> {
             }
         }
     }
-    problems.done()
 }
 
 /// False if the group is there with another policy.
@@ -106,107 +234,31 @@ fn add_group(groups: &mut Vec<Group>, given: &NewGroup) -> bool {
     }
 }
 
-/// Adds the groups that edges name, and compares the policies that they restate.
-fn join_groups(nodes: &mut [Node<'_>], edges: &[NewEdge], ends: &[(usize, usize)]) -> Result<(), Rejection> {
-    let mut problems = Problems::default();
-    for (at, (edge, (_, to))) in edges.iter().zip(ends).enumerate() {
-        check_printable("group", &edge.group, GROUP_NAME_MAX)?;
-        let node = &mut nodes[*to];
-        let known = node.groups.iter().any(|group| group.name == edge.group);
-        let (policy, then) = match edge.policy {
-            Some(given) => given,
-            None if known => continue,
-            None => (GroupPolicy::AllOf, Then::LetRun),
-        };
-        if !add_group(&mut node.groups, &NewGroup { name: edge.group.clone(), policy, then }) {
-            let (key, group) = (node.key.clone(), edge.group.clone());
-            problems.push(|| format!("edges[{at}].group"), Wrong::GroupConflict { key, group });
-        }
-    }
-    problems.done()?;
-    let mut problems = Problems::default();
-    for node in nodes.iter().filter(|node| node.groups.len() > GROUPS_PER_MEMBER_MAX) {
-        let (limit, got) = (GROUPS_PER_MEMBER_MAX as u64, node.groups.len() as u64);
-        problems.push(|| node.key.to_string(), Wrong::Limit { what: "groups", limit, got });
-    }
-    problems.done()
-}
-
-/// Counts the edges into their groups. An edge that is there in all respects is not counted again.
-fn join_edges(
-    nodes: &mut [Node<'_>],
-    edges: &[NewEdge],
-    ends: &[(usize, usize)],
-    existing: &mut Existing<'_>,
-) -> Result<Vec<Link>, Rejection> {
-    let mut problems = Problems::default();
-    let mut links = Vec::with_capacity(edges.len());
-    let mut seen = BTreeSet::new();
-    for (at, (edge, (from, to))) in edges.iter().zip(ends).enumerate() {
-        if let Some(name) = &edge.input {
-            check_printable("input", name, INPUT_NAME_MAX)?;
-        }
-        let place = nodes[*to].groups.iter().position(|group| group.name == edge.group);
-        let group = place.expect("layout: groups of edges were joined") as u8;
-        let known = existing(*from, *to, group);
-        let existed = known.as_ref().is_some_and(|(on, input)| (*on, input) == (edge.on, &edge.input));
-        if !seen.insert((*from, *to, group)) || (known.is_some() && !existed) {
-            let (from, to) = (edge.from.clone(), edge.to.clone());
-            let wrong = Wrong::DuplicateEdge { from, to, group: edge.group.clone() };
-            problems.push(|| format!("edges[{at}]"), wrong);
-        }
-        if !existed {
-            let node = &mut nodes[*to];
-            node.groups[group as usize].n += 1;
-            node.ins += 1;
-            if let Some(name) = edge.input.as_ref().filter(|name| !name.ends_with("[]"))
-                && !node.inputs.insert(name.clone())
-            {
-                let wrong = Wrong::DuplicateInput { key: node.key.clone(), name: name.clone() };
-                problems.push(|| format!("edges[{at}].input"), wrong);
-            }
-            nodes[*from].outs += 1;
-        }
-        links.push(Link { from: *from, to: *to, group, on: edge.on, input: edge.input.clone(), existed });
-    }
-    problems.done()?;
-    Ok(links)
-}
-
-fn check_degrees(nodes: &[Node<'_>], limits: &Limits) -> Result<(), Rejection> {
-    let mut problems = Problems::default();
-    let limit = u64::from(limits.edges_per_member_max);
+/// Groups that the call gives need edges and a policy that these can satisfy; of members that are not sealed more edges
+/// may follow. What is wrong with a group that was there before is not this call's doing.
+fn check_groups(nodes: &[Node<'_>], edges: &[NewEdge], problems: &mut Problems) {
     for node in nodes {
-        for got in [node.ins, node.outs].map(u64::from) {
-            if got > limit {
-                problems.push(|| node.key.to_string(), Wrong::Limit { what: "edges of one member", limit, got });
-            }
-        }
-    }
-    problems.done()
-}
-
-fn check_groups(nodes: &[Node<'_>], edges: &[NewEdge]) -> Result<(), Rejection> {
-    let mut problems = Problems::default();
-    for node in nodes {
-        for (at, declared) in node.declared.iter().enumerate() {
-            let empty = node.groups.iter().any(|group| group.name == declared.name && group.n == 0);
-            if empty {
+        // A group without edges is only kept for a member that is added with it.
+        let must_have_edges = node.sealed || node.had.is_some();
+        let known = node.had.as_ref().map_or(0, Vec::len);
+        for (at, declared) in node.declared.iter().enumerate().filter(|_| must_have_edges) {
+            let is_empty = |group: &Group| group.name == declared.name && group.n == 0;
+            if node.groups.iter().skip(known).any(is_empty) {
                 let (key, group) = (node.key.clone(), declared.name.clone());
                 problems.push(|| format!("members[{}].groups[{at}]", node.path), Wrong::EmptyGroup { key, group });
             }
         }
-        for group in &node.groups {
+        for (_, group) in node.groups.iter().enumerate().filter(|(at, _)| node.is_given(*at)) {
             let k = group.policy.needed(group.n);
-            if group.n > 0 && !(1..=group.n).contains(&k) {
-                let edge = edges.iter().position(|edge| edge.to == node.key && edge.group == group.name);
-                let path = || edge.map_or_else(|| node.key.to_string(), |at| format!("edges[{at}].group"));
+            let is_short = node.sealed && group.n > 0 && k > group.n;
+            if is_short || group.policy == GroupPolicy::Quorum(0) {
+                let edge = || edges.iter().position(|edge| edge.to == node.key && edge.group == group.name);
+                let path = || edge().map_or_else(|| node.key.to_string(), |at| format!("edges[{at}].group"));
                 let (key, name) = (node.key.clone(), group.name.clone());
                 problems.push(path, Wrong::QuorumUnreachable { key, group: name, k, n: group.n });
             }
         }
     }
-    problems.done()
 }
 
 /// For each node the length of the longest way that leads to it; the nodes of a cycle otherwise, in order.

@@ -37,7 +37,7 @@ use crate::error::Rejection;
 use crate::event::{Event, Fact};
 use crate::execution::fence::{self, Verb};
 use crate::id::FlowId;
-use crate::record::Flow;
+use crate::record::{Execution, Flow};
 use crate::schema::PartMask;
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
@@ -48,6 +48,12 @@ pub(crate) fn visible(tx: &mut Tx<'_>, who: &Principal, id: FlowId) -> Result<Fl
         Some(flow) if flow.is_visible() && (flow.definition.namespace == who.namespace || who.is_engine()) => Ok(flow),
         _ => Err(Rejection::FlowNotFound.into()),
     }
+}
+
+/// The flow on which it depends whether a member is seen. Of a graph that is not whole yet every member waits for its
+/// edges or its seal, so that no flow has to be looked at for any other.
+pub fn shown_by(execution: &Execution) -> Option<FlowId> {
+    group::hold(execution).and_then(|_| execution.member()).map(|member| member.flow)
 }
 
 /// The flow for a call that changes it; a member that calls holds its lease and belongs to it.
@@ -79,6 +85,8 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
 
 #[cfg(test)]
 mod damage_tests;
+#[cfg(test)]
+mod event_tests;
 #[cfg(test)]
 mod growth_tests;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A new flow, checked and laid out before anything is written. Only what passed every check becomes a `Plan`.
 
-use super::layout::{self, Link, Node};
+use super::layout::{self, Asked, Link, Node};
 use super::problem::{Problem, Problems, Wrong};
 use crate::command::{NewFlow, NewMember, When};
 use crate::digest;
@@ -72,11 +72,14 @@ impl Plan {
     /// Checks the request in the order of its steps; the problems of the first step that finds any are the answer.
     pub fn new(flow: NewFlow, limits: &Limits, now: Time) -> Result<Plan, Rejection> {
         check_counts(&flow, limits)?;
+        let node = |(path, member)| node(path, member, flow.seal);
+        let mut nodes: Vec<Node<'_>> = flow.members.iter().enumerate().map(node).collect();
+        let asked = Asked::new(&nodes, &flow.edges, &mut |_, _, _| None);
+        asked.check_counts(&nodes, limits)?;
         check_fields(&flow, limits, now)?;
         check_members(&flow.members, limits, now)?;
         check_keys(&flow.members)?;
-        let mut nodes: Vec<Node<'_>> = flow.members.iter().enumerate().map(node).collect();
-        let links = layout::link(&mut nodes, &flow.edges, limits, flow.seal, &mut |_, _, _| None)?;
+        let links = asked.link(&mut nodes)?;
         let ranks = layout::levels(nodes.len(), &links).map_err(|cycle| cyclic(&flow.members, &cycle))?;
         let groups: Vec<Vec<Group>> = nodes.into_iter().map(|node| node.groups).collect();
         check_completion(&flow)?;
@@ -104,7 +107,7 @@ impl Plan {
     }
 }
 
-fn node((path, member): (usize, &NewMember)) -> Node<'_> {
+fn node(path: usize, member: &NewMember, sealed: bool) -> Node<'_> {
     Node {
         key: member.key.clone(),
         groups: Vec::new(),
@@ -113,15 +116,21 @@ fn node((path, member): (usize, &NewMember)) -> Node<'_> {
         inputs: BTreeSet::new(),
         declared: &member.groups,
         path,
+        sealed,
+        had: None,
     }
 }
 
 fn check_counts(flow: &NewFlow, limits: &Limits) -> Result<(), Rejection> {
     check_added(&flow.members, flow.edges.len())?;
     let mut problems = Problems::default();
-    let (limit, got) = (u64::from(limits.flow_members_max), flow.members.len() as u64);
-    if got > limit {
-        problems.push(|| "members".into(), Wrong::Limit { what: "members", limit, got });
+    for (what, limit, got) in [
+        ("members", u64::from(limits.flow_members_max), flow.members.len() as u64),
+        ("edges", limits.flow_edges_max, flow.edges.len() as u64),
+    ] {
+        if got > limit {
+            problems.push(|| what.into(), Wrong::Limit { what, limit, got });
+        }
     }
     problems.done()
 }

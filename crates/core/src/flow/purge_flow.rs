@@ -35,7 +35,8 @@ pub fn purge_flow(tx: &mut Tx<'_>, who: &Principal, cmd: &PurgeFlow) -> Result<R
 
 /// Takes the flow out of sight.
 pub(crate) fn begin(tx: &mut Tx<'_>, mut flow: Flow, by: &Text) {
-    let fact = Fact::FlowPurged { flow: flow.id, members: flow.summary.total_members };
+    let (members, edges) = (flow.summary.total_members, Some(flow.summary.edges_total));
+    let fact = Fact::FlowPurged { flow: flow.id, members, edges, revision: Some(flow.hot.revision) };
     emit(tx, &flow, by, fact);
     flow.hot.purging = Some(Purging::Whole { since: tx.now() });
     tx.put_flow(flow);

@@ -1,6 +1,7 @@
 //! Ranks: every edge leads from a smaller one to a larger one, so the graph has no cycle. An edge that does not is made
 //! to, by raising what lies behind it; if that leads back to its own upstream, it would close a cycle.
 
+use super::damaged;
 use super::layout::Link;
 use super::problem::{Problem, Wrong};
 use crate::error::Rejection;
@@ -36,6 +37,20 @@ pub(crate) fn raise(tx: &mut Tx<'_>, nodes: Vec<Node>, links: &[Link]) -> Result
         graph.settle(tx, from, to)?;
     }
     Ok(graph.nodes.into_iter().map(|(id, node)| (id, node.rank)).collect())
+}
+
+/// A member behind the links, or what is left of it: a purge takes no edges away, so a way may lead through it.
+fn find(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<Node>, Stop> {
+    let found = match tx.find_execution(id, PartMask::NONE) {
+        Err(Stop::Rejected(_)) if damaged::stone(tx, id)?.is_some() => None,
+        found => found?,
+    };
+    if let Some(execution) = found {
+        let member = execution.member().ok_or(Rejection::internal("FL-21 both ends of an edge are members"))?;
+        return Ok(Some(Node { id, key: member.key.clone(), outs: member.outs, rank: member.rank }));
+    }
+    let stone = damaged::stone(tx, id)?.map(|stone| stone.body);
+    Ok(stone.map(|body| Node { id, key: body.key, outs: body.outs, rank: body.rank }))
 }
 
 struct Graph {
@@ -102,15 +117,18 @@ impl Graph {
             tx.prefetch_all(unknown.iter().map(|id| Key::Edge(*id, 0)));
             return Err(Stop::Miss);
         }
-        for id in &next {
-            if self.nodes.contains_key(id) {
-                continue;
+        let mut missing = false;
+        for id in unknown {
+            match find(tx, id) {
+                Err(Stop::Miss) => missing = true,
+                found => self.nodes.extend(found?.map(|node| (id, node))),
             }
-            let execution = tx.execution(*id, PartMask::NONE)?;
-            let member = execution.member().ok_or(Rejection::internal("FL-21 both ends of an edge are members"))?;
-            let (key, outs, rank) = (member.key.clone(), member.outs, member.rank);
-            self.nodes.insert(*id, Node { id: *id, key, outs, rank });
         }
+        if missing {
+            return Err(Stop::Miss);
+        }
+        // One of which nothing is left has no edges that could lead back.
+        next.retain(|id| self.nodes.contains_key(id));
         Ok(next)
     }
 

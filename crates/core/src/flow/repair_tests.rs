@@ -10,6 +10,7 @@ use crate::kit::flows::*;
 use crate::limits::SIBLINGS_AT_ONCE;
 use crate::record::continuation::Work;
 use crate::record::execution::PublicState;
+use crate::record::flow::Remaining;
 use crate::record::member::{GroupPolicy, MAIN, Mode, Then};
 use crate::record::{Key, Record};
 use crate::reply::{Expired, Reconciled, Reply};
@@ -380,7 +381,7 @@ fn fl_181_a_count_of_a_flow_that_moved_gives_no_verdict() {
     let due = world.flow(flow).hot.verify_at.unwrap();
     world.now = due;
     let (counted, change_no) = (Box::new(world.recount(flow)), world.flow(flow).summary.change_no - 1);
-    let verify = Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, now: due });
+    let verify = Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, edges: true, now: due });
     let moved = world.call(&Call { principal: Principal::engine(), ..call(verify) });
     assert_eq!(moved, Ok(Reply::Verified(crate::reply::Verified::Moved)));
     assert!(world.flow(flow).hot.verify_at > Some(due), "it is counted again");
@@ -470,4 +471,54 @@ fn fl_184_a_finished_and_verified_flow_has_no_timer_until_a_replay() {
     assert_eq!((&world.records, world.commits), (&before, commits), "a day later it has cost nothing");
     world.run(Command::Replay(calls::replay(member_id(flow, "b")))).unwrap();
     assert!(timers(&world).contains(&Timer::FlowVerify));
+}
+
+#[test]
+fn fl_182_a_repair_sets_right_what_is_owed_with_what_it_is_owed_of() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let claimed = world.try_claim(member_id(flow, "a"), |cmd| cmd.lease_ms = 600_000);
+    let Ok(Reply::Claimed(held)) = claimed else { panic!("it is claimed") };
+    let mode = Mode::Graceful { grace_ms: 600_000 };
+    let cancel = CancelFlow { flow, remaining: Remaining::Cancel(mode), reason: "enough".into() };
+    world.run(Command::CancelFlow(cancel)).unwrap();
+    let right = world.flow(flow).summary;
+    assert_eq!((right.live(), right.cancel_owed), (1, 1));
+    // As if one that never was had to be cancelled as well.
+    let mut wrong = world.flow(flow);
+    wrong.summary.by_state[PublicState::Waiting as usize] += 1;
+    wrong.summary.total_members += 1;
+    wrong.summary.cancel_owed += 1;
+    plant(&mut world, Record::Flow(Box::new(wrong)));
+    for ms in [15_000, 30_000] {
+        world.at(ms).scan();
+    }
+    let repaired = world.flow(flow).summary;
+    assert_eq!((repaired.by_state, repaired.total_members), (right.by_state, right.total_members));
+    assert_eq!(repaired.cancel_owed, 1, "FL-143");
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    assert_eq!(world.flow_state(flow), "cancelled");
+}
+
+#[test]
+fn fl_180_what_is_owed_and_edges_are_compared_too() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c d a>c b>c c>d", |_| {});
+    world.complete_member(flow, "a");
+    let right = world.flow(flow).summary;
+    assert_eq!((right.edges_total, right.edges_pending), (3, 2));
+    let mut wrong = world.flow(flow);
+    (wrong.summary.edges_total, wrong.summary.edges_pending) = (7, 0);
+    plant(&mut world, Record::Flow(Box::new(wrong)));
+    for ms in [15_000, 30_000] {
+        world.at(ms).scan();
+    }
+    let repaired = world.flow(flow).summary;
+    assert_eq!((repaired.edges_total, repaired.edges_pending), (3, 2));
+    let told = world.events.iter().find_map(|event| match &event.fact {
+        crate::event::Fact::FlowRepaired { fields, was, is, .. } => Some((fields.clone(), was.clone(), is.clone())),
+        _ => None,
+    });
+    let fields = vec!["edges_total".into(), "edges_pending".into()];
+    assert_eq!(told, Some((fields, vec![7, 0], vec![3, 2])));
 }

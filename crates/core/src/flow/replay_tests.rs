@@ -156,7 +156,7 @@ fn fl_58_fl_160_a_flow_without_a_seal_that_opens_again_has_its_time_again() {
         flow.seal = false;
         flow.retention_ms = None;
     });
-    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys: Some(vec!["a".into()]), within: None, checked: None })).unwrap();
     world.fail_member(flow, "a");
     world.scan();
     assert_eq!(world.flow_state(flow), "failed");

@@ -425,7 +425,8 @@ fn fl_3_no_outcome_counter_or_time_is_taken_from_whoever_calls() {
     let mut counted = world.recount(flow);
     counted.by_state[PublicState::Completed as usize] += 1;
     let change_no = world.flow(flow).summary.change_no;
-    let told = VerifyFlow { flow, due: verify.unwrap(), change_no, counted: counted.into(), now: world.now };
+    let (due, counted, now) = (verify.unwrap(), counted.into(), world.now);
+    let told = VerifyFlow { flow, due, change_no, counted, edges: true, now };
     // Nobody but the engine says what was counted, and what it says is doubted once.
     for command in [
         Command::VerifyFlow(told),

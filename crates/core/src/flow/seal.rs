@@ -15,7 +15,7 @@ use crate::record::{Execution, Key};
 use crate::reply::{Expired, Reply};
 use crate::schema::{PartMask, Timer};
 use crate::text::{Text, check_printable, check_range};
-use crate::tx::{List, Stop, Tx};
+use crate::tx::{LIST_SCAN_MAX, List, Stop, Tx};
 
 pub fn validate(cmd: &SealFlow) -> Result<(), Rejection> {
     let Some(keys) = &cmd.keys else { return Ok(()) };
@@ -27,7 +27,7 @@ pub fn seal(tx: &mut Tx<'_>, who: &Principal, cmd: &SealFlow, follow: &mut Follo
     let flow = callers(tx, who, cmd.flow, &cmd.within)?;
     match &cmd.keys {
         Some(keys) => seal_members(tx, &flow, keys, &who.name, follow),
-        None => seal_flow(tx, flow, &who.name, follow),
+        None => seal_flow(tx, flow, cmd.checked, &who.name, follow),
     }
 }
 
@@ -44,7 +44,7 @@ fn seal_members(tx: &mut Tx<'_>, flow: &Flow, keys: &[Text], by: &Text, follow: 
     let mut already = true;
     for (at, key) in keys.iter().enumerate() {
         match member::find(tx, flow.id, key, PartMask::NONE)? {
-            Found::Live(execution) if group::hold(&execution).is_some_and(|(_, sealed)| !sealed) => {
+            Found::Live(execution) if is_unsealed(&execution) => {
                 already = false;
                 check_quorums(&execution)?;
                 seal_one(tx, *execution, by, follow)?;
@@ -87,7 +87,13 @@ pub(crate) fn seal_one(tx: &mut Tx<'_>, mut execution: Execution, by: &Text, fol
     group::judge(tx, execution, by, follow)
 }
 
-fn seal_flow(tx: &mut Tx<'_>, mut flow: Flow, by: &Text, follow: &mut Follow) -> Result<Reply, Stop> {
+fn seal_flow(
+    tx: &mut Tx<'_>,
+    mut flow: Flow,
+    checked: Option<ExecutionId>,
+    by: &Text,
+    follow: &mut Follow,
+) -> Result<Reply, Stop> {
     let sealed = flow.hot.sealed_at.is_some() && flow.hot.unsealed == 0;
     if sealed || flow.hot.sealing.is_some() {
         return Ok(Reply::FlowSealed { already: true, continued: flow.hot.sealing.is_some() });
@@ -97,9 +103,37 @@ fn seal_flow(tx: &mut Tx<'_>, mut flow: Flow, by: &Text, follow: &mut Follow) ->
         let problems = vec![super::problem::Problem::new("flow", Wrong::EmptyFlow)];
         return Err(Rejection::BadGraph { problems }.into());
     }
+    if flow.hot.unsealed > 0
+        && let Some(after) = check_page(tx, flow.id, checked)?
+    {
+        return Ok(Reply::FlowChecked { after });
+    }
     let continued = go_through(tx, &mut flow, None, by, follow)?;
     tx.put_flow(flow);
     Ok(Reply::FlowSealed { already: false, continued })
+}
+
+/// Looks whether the next members can be sealed, before any is: a caller who hears that a flow is sealed must not find
+/// half of it unsealed. The last one that was looked at, if there are more.
+fn check_page(tx: &mut Tx<'_>, flow: FlowId, after: Option<ExecutionId>) -> Result<Option<ExecutionId>, Stop> {
+    let ids = tx.list(List::LiveMembers(flow), after)?;
+    let page = &ids[..ids.len().min(LIST_SCAN_MAX)];
+    if tx.prefetch_all(page.iter().map(|id| Key::Execution(*id))) {
+        return Err(Stop::Miss);
+    }
+    for id in page {
+        match tx.find_execution(*id, PartMask::NONE) {
+            Ok(Some(execution)) if is_unsealed(&execution) => check_quorums(&execution)?,
+            // One that cannot be read holds up no other.
+            Ok(_) | Err(Stop::Rejected(_)) => {}
+            Err(Stop::Miss) => return Err(Stop::Miss),
+        }
+    }
+    Ok(page.last().copied().filter(|_| ids.len() > page.len()))
+}
+
+fn is_unsealed(execution: &Execution) -> bool {
+    group::hold(execution).is_some_and(|(_, sealed)| !sealed)
 }
 
 /// Seals the next members after `after`; the flow itself when there are no more. True if some are left.
@@ -111,15 +145,22 @@ fn go_through(
     follow: &mut Follow,
 ) -> Result<bool, Stop> {
     let now = tx.now();
+    if after.is_none() {
+        // The seal was asked for: nothing has to come in time any more.
+        flow.hot.seal_by = None;
+    }
     if flow.hot.unsealed > 0 {
-        let left = seal_page(tx, flow.id, after, by, follow)?;
-        if let Some(after) = left {
+        let page = seal_page(tx, flow.id, after, by, follow)?;
+        if page.left_out {
+            // They do not wait for their own seal for ever.
+            flow.hot.seal_by.get_or_insert(now + tx.limits().seal_by_ms);
+        }
+        if let Some(after) = page.last {
             flow.hot.sealing = Some(Sealing { after: Some(after), since: now, by: by.clone() });
             return Ok(true);
         }
     }
     flow.hot.sealing = None;
-    flow.hot.seal_by = None;
     if flow.hot.sealed_at.is_some() {
         // Only members that came later were to be sealed.
         return Ok(false);
@@ -135,24 +176,31 @@ fn go_through(
     Ok(false)
 }
 
-/// The last one that was looked at, if there are more.
+/// What became of a page of members.
+struct Page {
+    /// Some were added since all were looked at, and are not whole yet: they are left to the next seal.
+    left_out: bool,
+    /// The last one that was looked at, if there are more.
+    last: Option<ExecutionId>,
+}
+
 fn seal_page(
     tx: &mut Tx<'_>,
     flow: FlowId,
     after: Option<ExecutionId>,
     by: &Text,
     follow: &mut Follow,
-) -> Result<Option<ExecutionId>, Stop> {
+) -> Result<Page, Stop> {
     let ids = tx.list(List::LiveMembers(flow), after)?;
     let page = &ids[..ids.len().min(follow.room(tx))];
     if tx.prefetch_all(page.iter().map(|id| Key::Execution(*id))) {
         return Err(Stop::Miss);
     }
-    let mut last = after;
+    let (mut last, mut left_out) = (after, false);
     let mut missing = false;
     for id in page {
         if follow.room(tx) == 0 && !missing {
-            return Ok(last);
+            return Ok(Page { left_out, last });
         }
         let found = match tx.find_execution(*id, PartMask::NONE) {
             // One that cannot be read holds up no other.
@@ -164,8 +212,8 @@ fn seal_page(
         match found {
             Err(Stop::Miss) => missing = true,
             Err(stop) => return Err(stop),
-            Ok(Some(execution)) if group::hold(&execution).is_some_and(|(_, sealed)| !sealed) => {
-                check_quorums(&execution)?;
+            Ok(Some(execution)) if is_unsealed(&execution) && check_quorums(&execution).is_err() => left_out = true,
+            Ok(Some(execution)) if is_unsealed(&execution) => {
                 match seal_one(tx, execution, by, follow) {
                     Err(Stop::Miss) => missing = true,
                     done => done?,
@@ -179,7 +227,7 @@ fn seal_page(
     if missing {
         return Err(Stop::Miss);
     }
-    Ok(last.filter(|_| ids.len() > page.len()))
+    Ok(Page { left_out, last: last.filter(|_| ids.len() > page.len()) })
 }
 
 /// Goes on sealing.

@@ -228,6 +228,8 @@ fn open(tx: &mut Tx<'_>, who: &Principal, plan: &Plan, mut flow: Flow) -> Result
     } else if plan.flow.seal {
         flow.hot.sealed_at = Some(now);
         flow.hot.seal_by = None;
+        let fact = Fact::FlowSealed { flow: flow.id, members, edges, revision: flow.hot.revision };
+        emit(tx, &flow, &who.name, fact);
     }
     let state = flow.public_state();
     let (id, revision) = (flow.id, flow.hot.revision);

@@ -68,8 +68,11 @@ impl Account {
 
 /// Adds a member to totals that are counted anew.
 pub fn recount(execution: &Execution, into: &mut Summary) {
-    if let Some((_, account)) = Account::of(execution) {
+    if let (Some((_, account)), Some(member)) = (Account::of(execution), execution.member()) {
         account.count(into);
+        // Each edge is counted where it leaves; whether it is pending, where it leads to.
+        into.edges_total += u64::from(member.outs);
+        into.edges_pending += u64::from(member.pending());
     }
 }
 
@@ -81,6 +84,8 @@ pub fn recount_purged(stone: &Tombstone, into: &mut Summary) {
     into.members_neutral += u32::from(is_neutral(outcome, reason));
     into.failures += u32::from(stone.body.critical && is_failure(outcome, reason));
     into.members_purged += 1;
+    // Nothing that leads to it is pending: it went when its flow was done, and no edge leads to it since.
+    into.edges_total += u64::from(stone.body.outs);
 }
 
 #[derive(Default)]

@@ -43,7 +43,7 @@ fn fl_250_a_diamond_runs_and_its_join_gets_both_inputs_in_the_commit_of_the_late
     assert_eq!(world.flow_state(flow), "running");
     world.run(calls::complete(claimed.id, fence(&claimed), None)).unwrap();
     assert_eq!(world.flow_state(flow), "completed");
-    assert_eq!(names(&world), ["flow.created", "flow.finished"]);
+    assert_eq!(names(&world), ["flow.created", "flow.sealed", "flow.finished"]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn fl_258_replaying_a_failed_upstream_reopens_what_was_skipped_below_it() {
     }
     let done = world.flow(flow);
     assert_eq!((done.public_state().name(), done.summary.failures), ("completed", 0), "FL-169");
-    assert_eq!(names(&world), ["flow.created", "flow.finished", "flow.reopened", "flow.finished"]);
+    assert_eq!(names(&world), ["flow.created", "flow.sealed", "flow.finished", "flow.reopened", "flow.finished"]);
 }
 
 #[test]
@@ -440,11 +440,11 @@ fn fl_13_nothing_is_claimable_before_its_seal() {
     let flow = world.flow_of("a b a>b", |flow| flow.seal = false);
     assert_eq!(world.states(flow, "a b"), ["waiting_children", "waiting_children"]);
     let keys = Some(vec!["a".into()]);
-    world.run(Command::SealFlow(SealFlow { flow, keys, within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys, within: None, checked: None })).unwrap();
     assert_eq!(world.states(flow, "a b"), ["waiting", "waiting_children"]);
     world.complete_member(flow, "a");
     assert_eq!(world.state(flow, "b"), "waiting_children", "FL-32 decided at the seal");
-    let whole = || Command::SealFlow(SealFlow { flow, keys: None, within: None });
+    let whole = || Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
     world.run(whole()).unwrap();
     assert_eq!(world.state(flow, "b"), "waiting");
     assert_eq!(world.run(whole()), Ok(Reply::FlowSealed { already: true, continued: false }), "FL-57");
@@ -464,7 +464,7 @@ fn fl_55_unsealed_members_of_a_sealed_flow_are_sealed_with_it_or_end_in_time() {
     grow(&mut world, flow);
     world.complete_member(flow, "a");
     assert_eq!((world.flow_state(flow), world.state(flow, "late")), ("blocked", "waiting_children"));
-    let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None });
+    let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
     assert_eq!(world.run(seal), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "late later"), ["waiting", "waiting_children"]);
     let forgotten = world.flow_of("a", |_| {});
@@ -486,7 +486,7 @@ fn fl_58_members_that_come_later_have_a_time_of_their_own_to_be_sealed() {
     };
     grow(&mut world, "b");
     let keys = Some(vec!["b".into()]);
-    world.run(Command::SealFlow(SealFlow { flow, keys, within: None })).unwrap();
+    world.run(Command::SealFlow(SealFlow { flow, keys, within: None, checked: None })).unwrap();
     world.at(2 * DAY).scan();
     grow(&mut world, "c");
     world.scan();
@@ -674,6 +674,13 @@ fn fl_44_a_graph_of_several_commits_is_seen_whole_or_not_at_all() {
     assert_eq!(build(&mut world, id, 0), Ok(Reply::FlowBuilding { flow: id, next: 1 }));
     let hidden = world.run(cancel(id, Remaining::LetRun));
     assert_eq!(hidden, Err(Rejection::FlowNotFound));
+    let some = member_id(id, "m7");
+    let before = world.execution(some);
+    for command in [Command::Cancel(calls::cancel(some)), calls::hold(some), Command::Replay(calls::replay(some))] {
+        assert_eq!(world.run(command), Err(Rejection::ExecutionNotFound), "its members are not there either");
+    }
+    assert_eq!(world.try_claim(some, |_| {}), Err(Rejection::ExecutionNotFound));
+    assert_eq!(world.execution(some), before);
     assert!(world.executions().all(|it| it.public_state().name() == "waiting_children"), "nothing may start");
     let other = world.fresh_flow();
     assert_eq!(build(&mut world, other, 0), Ok(Reply::FlowBuilding { flow: id, next: 1 }), "a repeat goes on");
@@ -682,6 +689,7 @@ fn fl_44_a_graph_of_several_commits_is_seen_whole_or_not_at_all() {
     world.scan();
     assert!(world.flow(id).hot.sealed_at.is_some());
     assert!(world.executions().all(|it| it.public_state().name() == "waiting"));
+    world.run(calls::hold(some)).expect("it is there now");
     let Ok(Reply::FlowSubmitted(again)) = build(&mut world, other, 0) else { panic!("known") };
     assert_eq!((again.id, again.duplicate), (id, true), "FL-2");
 }

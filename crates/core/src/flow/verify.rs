@@ -1,7 +1,7 @@
 //! Comparing the totals of a flow with a recount. They are set right only from a view that stood still, twice the same.
 
-use super::emit;
 use super::follow::Follow;
+use super::{emit, summary};
 use crate::command::{Principal, VerifyFlow};
 use crate::event::Fact;
 use crate::execution::expire;
@@ -27,7 +27,8 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
         tx.put_flow(*flow);
         return Ok(Reply::Verified(Verified::Moved));
     }
-    let fields = differences(&flow.summary, &cmd.counted);
+    let right = set_right(&flow, cmd);
+    let fields = differences(&flow.summary, &right);
     let verified = if fields.is_empty() {
         flow.summary.verified_at = Some(cmd.now);
         flow.summary.verified_no = Some(cmd.change_no);
@@ -35,7 +36,7 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
         flow.hot.doubt = None;
         Verified::Equal
     } else if flow.hot.doubt == Some(cmd.change_no) {
-        repair(tx, who, &mut flow, cmd, fields);
+        repair(tx, who, &mut flow, cmd, right, fields);
         (follow.decides, follow.anew) = (true, true);
         Verified::Repaired
     } else {
@@ -47,6 +48,23 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
     Ok(Reply::Verified(verified))
 }
 
+/// The totals as they should stand: what was counted, and what follows from it.
+fn set_right(flow: &Flow, cmd: &VerifyFlow) -> Summary {
+    let (mut right, counted) = (flow.clone(), &cmd.counted);
+    let summary = &mut right.summary;
+    summary.total_members = counted.total_members;
+    summary.by_state = counted.by_state;
+    summary.members_neutral = counted.members_neutral;
+    summary.members_purged = counted.members_purged;
+    summary.failures = counted.failures;
+    if cmd.edges {
+        (summary.edges_total, summary.edges_pending) = (counted.edges_total, counted.edges_pending);
+    }
+    let owed = right.ending().map(|ending| summary::owed(&right, ending.remaining, ending.unsealed));
+    right.summary.cancel_owed = owed.unwrap_or(0);
+    right.summary
+}
+
 type Field = (Text, u64, u64);
 
 /// What was counted otherwise: field, what stands there, what was counted.
@@ -55,17 +73,20 @@ fn differences(stands: &Summary, counted: &Summary) -> Vec<Field> {
         .into_iter()
         .map(|state| (format!("members_{}", state.name()), u64::from(stands.of(state)), u64::from(counted.of(state))));
     let others = [
-        ("total_members", stands.total_members, counted.total_members),
-        ("members_neutral", stands.members_neutral, counted.members_neutral),
-        ("members_purged", stands.members_purged, counted.members_purged),
-        ("failures", stands.failures, counted.failures),
+        ("total_members", stands.total_members.into(), counted.total_members.into()),
+        ("members_neutral", stands.members_neutral.into(), counted.members_neutral.into()),
+        ("members_purged", stands.members_purged.into(), counted.members_purged.into()),
+        ("failures", stands.failures.into(), counted.failures.into()),
+        ("cancel_owed", stands.cancel_owed.into(), counted.cancel_owed.into()),
+        ("edges_total", stands.edges_total, counted.edges_total),
+        ("edges_pending", stands.edges_pending, counted.edges_pending),
     ];
-    let others = others.map(|(name, stands, counted)| (name.to_owned(), u64::from(stands), u64::from(counted)));
+    let others = others.map(|(name, stands, counted)| (name.to_owned(), stands, counted));
     let all = states.chain(others).filter(|(_, stands, counted)| stands != counted);
     all.map(|(name, stands, counted)| (Text::from(name), stands, counted)).collect()
 }
 
-fn repair(tx: &mut Tx<'_>, who: &Principal, flow: &mut Flow, cmd: &VerifyFlow, fields: Vec<Field>) {
+fn repair(tx: &mut Tx<'_>, who: &Principal, flow: &mut Flow, cmd: &VerifyFlow, right: Summary, fields: Vec<Field>) {
     let fact = Fact::FlowRepaired {
         flow: flow.id,
         fields: fields.iter().map(|(name, ..)| name.clone()).collect(),
@@ -73,12 +94,8 @@ fn repair(tx: &mut Tx<'_>, who: &Principal, flow: &mut Flow, cmd: &VerifyFlow, f
         is: fields.iter().map(|(.., is)| *is).collect(),
     };
     emit(tx, flow, &who.name, fact);
-    let (summary, counted) = (&mut flow.summary, &cmd.counted);
-    summary.total_members = counted.total_members;
-    summary.by_state = counted.by_state;
-    summary.members_neutral = counted.members_neutral;
-    summary.members_purged = counted.members_purged;
-    summary.failures = counted.failures;
+    flow.summary = right;
+    let summary = &mut flow.summary;
     summary.change_no += 1;
     summary.last_change_at = tx.now();
     summary.verified_at = Some(cmd.now);

@@ -53,6 +53,15 @@ impl Remaining {
         }
     }
 
+    /// The policy of a cancel that means it.
+    pub const fn policy(self) -> &'static str {
+        match self {
+            Remaining::LetRun => "flow_only",
+            Remaining::FinishActive => "let_active_finish",
+            Remaining::Cancel(_) => "cancel_all",
+        }
+    }
+
     /// No member is claimed any more.
     pub const fn closes(self) -> bool {
         !matches!(self, Remaining::LetRun)

@@ -53,6 +53,8 @@ pub struct World {
     pub touched: Vec<Key>,
     /// Records that one commit wrote at most.
     pub largest: usize,
+    /// What the deployment allows.
+    pub limits: Limits,
 }
 
 /// A record as it was loaded: absent, damaged, or there at a revision.
@@ -109,7 +111,7 @@ impl World {
 
     /// Runs one call in a commit of its own.
     pub fn call(&mut self, call: &Call) -> Result<Reply, Rejection> {
-        let limits = Limits::default();
+        let limits = self.limits;
         let mut loaded = Loaded::default();
         self.loads = 0;
         self.touched.clear();

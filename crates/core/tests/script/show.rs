@@ -200,6 +200,7 @@ pub fn reply(script: &Script, reply: &Reply) -> String {
         | Reply::FlowBuilding { .. }
         | Reply::FlowGrown(_)
         | Reply::FlowSealed { .. }
+        | Reply::FlowChecked { .. }
         | Reply::FlowCancelled(_)
         | Reply::FlowFinished { .. }
         | Reply::FlowChanged { .. }

@@ -265,7 +265,7 @@ pub fn group_detail(view: &GroupView) -> wire::GroupDetail {
     let pending = view.pending.iter().map(|(key, id, state)| wire::Upstream {
         key: key.to_string(),
         execution: id.to_string(),
-        public_state: Some(crate::view::state(*state)),
+        public_state: state.map(crate::view::state),
         outcome: None,
     });
     let unmet = view.unmet.iter().map(|(key, id, outcome)| wire::Upstream {

@@ -78,8 +78,8 @@ pub enum Obstacle {
         /// False: more edges may come, and nothing starts before they are known.
         sealed: bool,
         pending: u32,
-        /// The first upstreams that have not ended: key, id and state.
-        upstreams: Vec<(Text, ExecutionId, PublicState)>,
+        /// The first upstreams that have not ended: key, id and, if it can be read, state.
+        upstreams: Vec<(Text, ExecutionId, Option<PublicState>)>,
         /// Name and verdict of each group.
         groups: Vec<(Text, &'static str)>,
     },

@@ -1,15 +1,18 @@
 //! Why a flow is not done.
 
-use super::members::{self, MemberFilter};
 use super::reads;
 use crate::client::Client;
 use crate::explain::Explanation;
 use crate::parked::{self, Parked};
+use crate::reads::{decode, unavailable};
 use weft_core::error::Rejection;
+use weft_core::record::Record;
 use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{CompletionPolicy, Flow, State};
+use weft_core::schema::{IndexId, Value, execution as schema};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, FlowId, Time};
+use weft_store::{Entry, Range, Scan, Target};
 
 /// What keeps a flow from being done.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct FlowExplanation {
 }
 
 const TOLD: usize = 20;
+/// Entries that are looked at for them: some may not be readable, and are told among what is parked.
+const LOOKED_AT: usize = 100;
 
 pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rejection> {
     let flow = reads::get(&client.shared, &client.principal, id).await?.flow;
@@ -45,14 +50,10 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
         live.map(|state| (state, flow.summary.of(state))).filter(|(_, count)| *count > 0).collect();
     let mut first = Vec::new();
     if !live.is_empty() {
-        let states = live.iter().map(|(state, _)| *state).collect();
-        let filter = MemberFilter { states, limit: Some(TOLD), ..MemberFilter::default() };
-        let page = members::members(&client.shared, &client.principal, id, filter).await?;
-        for (execution, _) in page.members {
-            let key = execution.member().map_or_else(|| "".into(), |member| member.key.clone());
+        for (key, id) in first_live(client, id).await? {
             // One that ends in between needs no explanation.
-            if let Ok(explanation) = client.explain(execution.id).await {
-                first.push((key, execution.id, explanation));
+            if let Ok(explanation) = client.explain(id).await {
+                first.push((key, id, explanation));
             }
         }
     }
@@ -71,4 +72,32 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
         parked: parked::of_flow(&client.shared, id, TOLD).await?,
         flow,
     })
+}
+
+/// The first members that have not ended, however many have: those have left their index. Of more than are looked at, the
+/// ones whose ids come first.
+async fn first_live(client: &Client, flow: FlowId) -> Result<Vec<(Text, ExecutionId)>, Rejection> {
+    let prefix = vec![Value::bytes(flow.uuid().as_bytes())];
+    let scan = Scan {
+        target: Target::Index(IndexId::LiveMembers),
+        ranges: vec![Range { prefix, after: None, until: None }],
+        limit: LOOKED_AT,
+        descending: false,
+        parts: Some(schema::LIGHT),
+    };
+    let pages = client.shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?;
+    let named = |entry: &Entry| {
+        let (key, found) = (entry.key()?, entry.found.as_ref()?);
+        match decode(key, found, schema::LIGHT) {
+            Ok(Record::Execution(execution)) => {
+                let member = execution.member()?;
+                Some((member.number, member.key.clone(), execution.id))
+            }
+            _ => None,
+        }
+    };
+    let mut live: Vec<_> = pages.iter().flat_map(|page| &page.entries).filter_map(named).collect();
+    live.sort();
+    live.truncate(TOLD);
+    Ok(live.into_iter().map(|(_, key, id)| (key, id)).collect())
 }

@@ -77,17 +77,29 @@ pub(crate) async fn member_entries(
     after: Option<u32>,
     limit: usize,
 ) -> Result<(Vec<Entry>, bool), Rejection> {
+    numbered_entries(shared, flow, IndexId::Members, schema::LIGHT, after, limit).await
+}
+
+/// One page of an index that has what belongs to a flow by the numbers of members.
+pub(super) async fn numbered_entries(
+    shared: &Shared,
+    flow: FlowId,
+    index: IndexId,
+    parts: PartMask,
+    after: Option<u32>,
+    limit: usize,
+) -> Result<(Vec<Entry>, bool), Rejection> {
     let prefix = vec![Value::bytes(flow.uuid().as_bytes())];
     let after = after.map(|number| Place {
         columns: vec![prefix[0].clone(), Value::Int(i64::from(number))],
         key: Bytes::from_static(&[0xff; 16]),
     });
     let scan = Scan {
-        target: Target::Index(IndexId::Members),
+        target: Target::Index(index),
         ranges: vec![Range { prefix, after, until: None }],
         limit,
         descending: false,
-        parts: Some(schema::LIGHT),
+        parts: Some(parts),
     };
     let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?.pop().unwrap_or_default();
     Ok((page.entries, page.more))
@@ -123,7 +135,7 @@ pub async fn members(
     check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
     get(shared, who, flow).await?;
     match (&filter.key, &filter.order) {
-        (Some(key), _) => member_with(shared, who, member_id(flow, key), &filter).await,
+        (Some(key), _) => member_with(shared, who, flow, key, &filter).await,
         (None, MemberOrder::Added(after)) => members_added(shared, flow, &filter, *after, limit).await,
         (None, MemberOrder::Key(after)) => members_by_key(shared, flow, &filter, after.as_ref(), limit).await,
     }
@@ -133,11 +145,16 @@ pub async fn members(
 async fn member_with(
     shared: &Shared,
     who: &Principal,
-    id: ExecutionId,
+    flow: FlowId,
+    key: &Text,
     filter: &MemberFilter,
 ) -> Result<MemberPage, Rejection> {
-    match load_revised(shared, who, id, PartMask::NONE).await {
-        Ok(found) if is_meant(filter, &found.0) => Ok(MemberPage { members: vec![found], ..MemberPage::default() }),
+    // The key of a child is an id, and ids of other flows look the same.
+    let is_of_flow = |execution: &Execution| execution.member().is_some_and(|member| member.flow == flow);
+    match load_revised(shared, who, member_id(flow, key), PartMask::NONE).await {
+        Ok(found) if is_of_flow(&found.0) && is_meant(filter, &found.0) => {
+            Ok(MemberPage { members: vec![found], ..MemberPage::default() })
+        }
         Ok(_) | Err(Rejection::ExecutionNotFound) => Ok(MemberPage::default()),
         Err(rejection) => Err(rejection),
     }

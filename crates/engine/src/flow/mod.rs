@@ -1,14 +1,16 @@
 //! Flows, as clients use them: verbs, and reads that go straight to the store.
 
+mod edges;
 pub(crate) mod explain;
 pub(crate) mod members;
 pub(crate) mod reads;
 mod request;
 mod verbs;
 
+pub use edges::{EdgeFilter, EdgePage, EdgePlace, EdgeView};
 pub use explain::FlowExplanation;
 pub use members::{MemberFilter, MemberOrder, MemberPage};
-pub use reads::{EdgeFilter, EdgePage, EdgePlace, EdgeView, FlowFilter, FlowPage, FlowView, GroupView, InputPage};
+pub use reads::{FlowFilter, FlowPage, FlowView, GroupView, InputPage};
 pub use request::{Declaring, Edge, FlowCancellation, FlowChange, FlowSubmission, Growing, Member, Sealing};
 pub use verbs::Ended;
 

@@ -1,6 +1,6 @@
 //! Reads of flows. They go straight to the store, through the indexes of flows and members; none carries all members.
 
-use super::members::{member_entries, member_of};
+use super::edges::names;
 use super::wait_name;
 use crate::engine::Shared;
 use crate::place;
@@ -14,7 +14,7 @@ use weft_core::execution::check;
 use weft_core::flow::member_id;
 use weft_core::limits;
 use weft_core::record::edge::Resolution;
-use weft_core::record::execution::{Execution, Outcome, PublicState};
+use weft_core::record::execution::{Outcome, PublicState};
 use weft_core::record::flow::{Flow, PublicFlowState};
 use weft_core::record::member::{Group, Inlet};
 use weft_core::record::{Edge, Key, Record};
@@ -61,39 +61,6 @@ pub struct FlowPage {
     pub next_cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, Default)]
-pub struct EdgeFilter {
-    /// The key of the member they leave.
-    pub upstream: Option<Text>,
-    /// The key of the member they lead to. Its edges come in the order they were added, those of others upstream by
-    /// upstream.
-    pub downstream: Option<Text>,
-    pub group: Option<Text>,
-    /// `pending`, `met` or `unmet`.
-    pub state: Option<Text>,
-    pub after: Option<EdgePlace>,
-    pub limit: Option<usize>,
-}
-
-/// Behind the edge with that number of the member with this number; of edges that lead to one member, behind the one at
-/// this place among them.
-pub type EdgePlace = (u32, u32);
-
-/// An edge with the keys of its ends and the name of its group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EdgeView {
-    pub from: Text,
-    pub to: Text,
-    pub group: Text,
-    pub edge: Edge,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct EdgePage {
-    pub edges: Vec<EdgeView>,
-    pub next: Option<EdgePlace>,
-}
-
 /// A group, and the first of its edges that are not met.
 #[derive(Clone, Debug)]
 pub struct GroupView {
@@ -101,7 +68,8 @@ pub struct GroupView {
     pub key: Text,
     pub group: Group,
     pub sealed: bool,
-    pub pending: Vec<(Text, ExecutionId, PublicState)>,
+    /// The state of one that cannot be read is not known.
+    pub pending: Vec<(Text, ExecutionId, Option<PublicState>)>,
     pub unmet: Vec<(Text, ExecutionId, Outcome)>,
 }
 
@@ -277,157 +245,12 @@ fn matches(filter: &FlowFilter, flow: &Flow) -> bool {
         && ended
 }
 
-pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeFilter) -> Result<EdgePage, Rejection> {
-    let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
-    check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
-    get(shared, who, flow).await?;
-    match &filter.downstream {
-        Some(key) if filter.upstream.is_none() => edges_to(shared, who, member_id(flow, key), &filter, limit).await,
-        _ => edges_from(shared, who, flow, filter, limit).await,
-    }
-}
-
-async fn edges_from(
-    shared: &Shared,
-    who: &Principal,
-    flow: FlowId,
-    filter: EdgeFilter,
-    limit: usize,
-) -> Result<EdgePage, Rejection> {
-    let mut page = EdgePage::default();
-    let (mut after, mut looked) = (filter.after, 0);
-    loop {
-        let (members, more) = upstreams(shared, who, flow, &filter, after).await?;
-        for execution in &members {
-            let Some(member) = execution.member() else { continue };
-            let from = match after {
-                Some((number, edge)) if number == member.number => edge + 1,
-                _ => 0,
-            };
-            let mut numbers = from..member.outs;
-            while !numbers.is_empty() {
-                let until = numbers.end.min(numbers.start + limits::LIST_LIMIT_MAX as u32);
-                let found = read_edges(shared, execution.id, numbers.start..until).await?;
-                looked += found.len();
-                for view in name_all(shared, &member.key, found).await? {
-                    after = Some((member.number, view.edge.number));
-                    if edge_is_meant(&filter, &view) {
-                        page.edges.push(view);
-                    }
-                    if page.edges.len() == limit {
-                        page.next = after;
-                        return Ok(page);
-                    }
-                }
-                numbers.start = until;
-            }
-            after = Some((member.number, u32::MAX - 1));
-            if looked >= LOOK_PER_PAGE {
-                page.next = after;
-                return Ok(page);
-            }
-        }
-        if !more {
-            return Ok(page);
-        }
-    }
-}
-
-/// The edges that lead to a member, which knows where they are: nothing else of the flow is read. None if it is gone.
-async fn edges_to(
-    shared: &Shared,
-    who: &Principal,
-    id: ExecutionId,
-    filter: &EdgeFilter,
-    limit: usize,
-) -> Result<EdgePage, Rejection> {
-    let mut page = EdgePage::default();
-    let downstream = match load(shared, who, id, PartMask::of(schema::INLETS)).await {
-        Err(Rejection::ExecutionNotFound) => return Ok(page),
-        found => found?,
-    };
-    let Some(member) = downstream.member() else { return Ok(page) };
-    let (inlets, partition) = (downstream.inlets(), id.partition());
-    let is_of_group = |inlet: &Inlet| match &filter.group {
-        Some(name) => member.groups.get(usize::from(inlet.group)).is_some_and(|group| group.name == *name),
-        None => true,
-    };
-    let from = filter.after.map_or(0, |(at, _)| at as usize + 1);
-    let rest = inlets.iter().enumerate().skip(from).filter(|(_, inlet)| is_of_group(inlet));
-    let rest: Vec<(usize, &Inlet)> = rest.take(LOOK_PER_PAGE).collect();
-    let upstream = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
-    for some in rest.chunks(limit.max(64)) {
-        let keys = some.iter().map(|(_, inlet)| (Key::Edge(upstream(inlet), inlet.number), PartMask::ALL)).collect();
-        let edges = read_edge_keys(shared, partition, keys).await?.into_iter();
-        let mut edges: BTreeMap<Key, Edge> = edges.map(|edge| (edge.key(), edge)).collect();
-        let names = names_of(shared, partition, some.iter().map(|(_, inlet)| upstream(inlet)).collect()).await?;
-        for ((at, inlet), from) in some.iter().zip(names) {
-            let Some(edge) = edges.remove(&Key::Edge(upstream(inlet), inlet.number)) else { continue };
-            let group = member.groups.get(usize::from(inlet.group)).map_or_else(|| "".into(), |it| it.name.clone());
-            let view = EdgeView { from, to: member.key.clone(), group, edge };
-            if edge_is_meant(filter, &view) {
-                page.edges.push(view);
-            }
-            if page.edges.len() == limit {
-                page.next = (at + 1 < inlets.len()).then_some((*at as u32, 0));
-                return Ok(page);
-            }
-        }
-    }
-    if rest.len() == LOOK_PER_PAGE {
-        page.next = rest.last().map(|(at, _)| (*at as u32, 0));
-    }
-    Ok(page)
-}
-
-/// The keys of members, also of those that were purged; one of which nothing is left is named by its id.
-async fn names_of(shared: &Shared, partition: PartitionId, ids: Vec<ExecutionId>) -> Result<Vec<Text>, Rejection> {
-    let members = ids.iter().map(|id| (Key::Execution(*id), schema::LIGHT));
-    let stones = ids.iter().map(|id| (Key::Tombstone(*id), PartMask::ALL));
-    let keys: Vec<(Key, PartMask)> = members.chain(stones).collect();
-    let read = shared.store.read(partition, keys.clone()).await.map_err(unavailable)?;
-    let mut names: Vec<Text> = ids.iter().map(|id| id.to_string().into()).collect();
-    for (at, ((key, parts), found)) in keys.into_iter().zip(read.found).enumerate() {
-        let name = match found.and_then(|found| decode(key, &found, parts).ok()) {
-            Some(Record::Execution(execution)) => execution.member().map(|member| member.key.clone()),
-            Some(Record::Tombstone(stone)) => Some(stone.body.key.clone()),
-            _ => None,
-        };
-        if let Some(name) = name {
-            names[at % ids.len()] = name;
-        }
-    }
-    Ok(names)
-}
-
-/// The next members whose edges are listed; all of them are in the order they were added.
-async fn upstreams(
-    shared: &Shared,
-    who: &Principal,
-    flow: FlowId,
-    filter: &EdgeFilter,
-    after: Option<EdgePlace>,
-) -> Result<(Vec<Execution>, bool), Rejection> {
-    if let Some(key) = &filter.upstream {
-        let upstream = load(shared, who, member_id(flow, key), PartMask::NONE).await;
-        let upstream = upstream.map_err(|_| unknown_node(key))?;
-        return Ok((vec![upstream], false));
-    }
-    // The member of the last edge may have more of them.
-    let from = after.and_then(|(number, edge)| match edge == u32::MAX - 1 {
-        true => Some(number),
-        false => number.checked_sub(1),
-    });
-    let (entries, more) = member_entries(shared, flow, from, 100).await?;
-    Ok((entries.iter().filter_map(|entry| member_of(entry)?.2).collect(), more))
-}
-
-fn unknown_node(key: &Text) -> Rejection {
+pub(super) fn unknown_node(key: &Text) -> Rejection {
     use weft_core::flow::problem::{Problem, Wrong};
     Rejection::BadGraph { problems: vec![Problem::new("key", Wrong::UnknownNode { key: key.clone() })] }
 }
 
-async fn read_edges(
+pub(super) async fn read_edges(
     shared: &Shared,
     upstream: ExecutionId,
     numbers: std::ops::Range<u32>,
@@ -456,32 +279,6 @@ pub(crate) async fn read_edge_keys(
     Ok(edges)
 }
 
-/// Adds the keys of downstreams and the names of groups.
-async fn name_all(shared: &Shared, from: &Text, edges: Vec<Edge>) -> Result<Vec<EdgeView>, Rejection> {
-    let Some(first) = edges.first() else { return Ok(Vec::new()) };
-    let partition = first.upstream.partition();
-    let keys = edges.iter().map(|edge| (Key::Execution(edge.body.downstream), schema::LIGHT)).collect();
-    let read = shared.store.read(partition, keys).await.map_err(unavailable)?;
-    let mut views = Vec::with_capacity(edges.len());
-    for (edge, found) in edges.into_iter().zip(read.found) {
-        let record = found.and_then(|found| decode(Key::Execution(edge.body.downstream), &found, schema::LIGHT).ok());
-        let member = match &record {
-            Some(Record::Execution(execution)) => execution.member().cloned(),
-            _ => None,
-        };
-        let to = member.as_ref().map_or_else(|| edge.body.downstream.to_string().into(), |member| member.key.clone());
-        let group = member.and_then(|member| Some(member.groups.get(usize::from(edge.body.group))?.name.clone()));
-        views.push(EdgeView { from: from.clone(), to, group: group.unwrap_or_else(|| "".into()), edge });
-    }
-    Ok(views)
-}
-
-fn edge_is_meant(filter: &EdgeFilter, view: &EdgeView) -> bool {
-    filter.downstream.as_ref().is_none_or(|key| *key == view.to)
-        && filter.group.as_ref().is_none_or(|group| *group == view.group)
-        && filter.state.as_ref().is_none_or(|state| **state == *view.edge.state())
-}
-
 pub async fn group(
     shared: &Shared,
     who: &Principal,
@@ -491,8 +288,14 @@ pub async fn group(
 ) -> Result<GroupView, Rejection> {
     get(shared, who, flow).await?;
     let id = member_id(flow, key);
-    let execution = load(shared, who, id, PartMask::of(schema::INLETS)).await.map_err(|_| unknown_node(&key.into()))?;
-    let Some(member) = execution.member() else { return Err(Rejection::GroupNotFound) };
+    let execution = match load(shared, who, id, PartMask::of(schema::INLETS)).await {
+        Err(Rejection::ExecutionNotFound) => return Err(unknown_node(&key.into())),
+        found => found?,
+    };
+    // The key of a child is an id, and ids of other flows look the same.
+    let Some(member) = execution.member().filter(|member| member.flow == flow) else {
+        return Err(unknown_node(&key.into()));
+    };
     let Some((at, group)) = member.group(name) else { return Err(Rejection::GroupNotFound) };
     let inlets: Vec<Inlet> =
         execution.inlets().iter().filter(|inlet| usize::from(inlet.group) == at).cloned().collect();
@@ -505,7 +308,7 @@ pub async fn group(
     Ok(GroupView { member: id, key: member.key.clone(), group: group.clone(), sealed, pending, unmet })
 }
 
-type Standing = (Vec<(Text, ExecutionId, PublicState)>, Vec<(Text, ExecutionId, Outcome)>);
+type Standing = (Vec<(Text, ExecutionId, Option<PublicState>)>, Vec<(Text, ExecutionId, Outcome)>);
 
 /// The first edges that are pending, and those that are unmet, by their upstreams.
 pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[Inlet]) -> Result<Standing, Rejection> {
@@ -522,14 +325,7 @@ pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[
             if !told {
                 continue;
             }
-            let upstream = read_one(shared, Key::Execution(edge.upstream), schema::LIGHT).await?;
-            let (name, state) = match &upstream {
-                Some(Record::Execution(execution)) => {
-                    (execution.member().map(|member| member.key.clone()), execution.public_state())
-                }
-                _ => (None, PublicState::Completed),
-            };
-            let name = name.unwrap_or_else(|| edge.upstream.to_string().into());
+            let (name, state) = upstream_of(shared, &edge).await?;
             match &edge.body.resolved {
                 None => pending.push((name, edge.upstream, state)),
                 Some(end) => unmet.push((name, edge.upstream, end.outcome)),
@@ -540,6 +336,23 @@ pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[
         }
     }
     Ok((pending, unmet))
+}
+
+/// The key and state of an edge's upstream. One that cannot be read is named by its id, and hides no other.
+async fn upstream_of(shared: &Shared, edge: &Edge) -> Result<(Text, Option<PublicState>), Rejection> {
+    let key = Key::Execution(edge.upstream);
+    let read = shared.store.read(edge.upstream.partition(), vec![(key, schema::LIGHT)]).await.map_err(unavailable)?;
+    let found = read.found.into_iter().next().flatten();
+    let name = || edge.upstream.to_string().into();
+    Ok(match found.and_then(|found| decode(key, &found, schema::LIGHT).ok()) {
+        Some(Record::Execution(execution)) => {
+            (execution.member().map_or_else(name, |member| member.key.clone()), Some(execution.public_state()))
+        }
+        _ => {
+            let named = names(shared, edge.upstream.partition(), &[edge.upstream]).await?;
+            (named.into_values().find_map(|(key, _)| key).unwrap_or_else(name), None)
+        }
+    })
 }
 
 /// The values that were handed over under one name at the first claim, for the holder.

@@ -1,8 +1,9 @@
 //! The verbs on flows, in the name of one principal.
 
+use super::edges::{self, EdgeFilter, EdgePage};
 use super::explain::{self, FlowExplanation};
 use super::members::{self, MemberFilter, MemberPage};
-use super::reads::{self, EdgeFilter, EdgePage, FlowFilter, FlowPage, FlowView, GroupView, InputPage};
+use super::reads::{self, FlowFilter, FlowPage, FlowView, GroupView, InputPage};
 use super::request::*;
 use crate::client::{Client, Urgency, answered, unexpected};
 use crate::place;
@@ -95,11 +96,17 @@ impl Client {
     /// Says that all edges of members are known, or of all and that the flow may finish. True if there was nothing to do.
     pub async fn seal_flow(&self, sealing: Sealing) -> Result<Answered<bool>, Rejection> {
         let Sealing { flow, keys, within, request_id } = sealing;
-        let call = self.call(Command::SealFlow(command::SealFlow { flow, keys, within }), request_id);
-        answered(self.one(call, Urgency::Normal).await, |reply| match reply {
-            Reply::FlowSealed { already, .. } => Ok(already),
-            other => Err(other),
-        })
+        let mut checked = None;
+        loop {
+            let seal = command::SealFlow { flow, keys: keys.clone(), within, checked };
+            let answer = self.one(self.call(Command::SealFlow(seal), request_id.clone()), Urgency::Normal).await?;
+            match answer.reply {
+                Reply::FlowSealed { already, .. } => return Ok(Answered { value: already, repeated: answer.repeated }),
+                // All of a large flow is looked at before any of it is sealed.
+                Reply::FlowChecked { after } => checked = Some(after),
+                other => return Err(unexpected(other)),
+            }
+        }
     }
 
     /// Ends a flow. Waits for its members if asked to, and answers with the numbers of that moment.
@@ -190,12 +197,17 @@ impl Client {
     /// One member by its key.
     pub async fn member(&self, flow: FlowId, key: &str) -> Result<crate::ExecutionView, Rejection> {
         reads::get(&self.shared, &self.principal, flow).await?;
-        self.get(weft_core::flow::member_id(flow, key)).await
+        let view = self.get(weft_core::flow::member_id(flow, key)).await?;
+        // The key of a child is an id, and ids of other flows look the same.
+        match view.execution.member() {
+            Some(member) if member.flow == flow => Ok(view),
+            _ => Err(Rejection::ExecutionNotFound),
+        }
     }
 
     /// Edges, member by member.
     pub async fn edges(&self, flow: FlowId, filter: EdgeFilter) -> Result<EdgePage, Rejection> {
-        reads::edges(&self.shared, &self.principal, flow, filter).await
+        edges::edges(&self.shared, &self.principal, flow, filter).await
     }
 
     pub async fn group(&self, flow: FlowId, key: &str, name: &str) -> Result<GroupView, Rejection> {

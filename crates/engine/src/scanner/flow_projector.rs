@@ -22,7 +22,7 @@ crate::scanner::due_scanner!(
 /// without a verdict.
 pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) -> Result<Command, Rejection> {
     let change_no = change_no(cx, flow).await?;
-    let mut counted = Summary::default();
+    let (mut counted, mut edges) = (Summary::default(), true);
     let mut after = None;
     loop {
         let (entries, more) = member_entries(&cx.shared, flow, after, VERIFY_PAGE).await?;
@@ -40,8 +40,8 @@ pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) 
             };
             match execution {
                 Some(execution) => recount(&execution, &mut counted),
-                // One that was given up is counted by what was left of it.
-                None if read_one(&cx.shared, Key::Tombstone(id), PartMask::ALL).await?.is_some() => {}
+                // One that was given up is counted by what was left of it, which does not tell all its edges.
+                None if read_one(&cx.shared, Key::Tombstone(id), PartMask::ALL).await?.is_some() => edges = false,
                 None => return Err(Rejection::internal(format!("{id} does not decode"))),
             }
         }
@@ -51,7 +51,7 @@ pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) 
         }
     }
     count_purged(cx, flow, &mut counted).await?;
-    Ok(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), now }))
+    Ok(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), edges, now }))
 }
 
 /// Where the flow stood when the count began; one that is gone makes the command stale.

@@ -8,6 +8,7 @@ mod bulk;
 mod calls;
 mod claims;
 mod damaged;
+mod flow_reads;
 mod flows;
 mod keys;
 mod kit;

@@ -195,7 +195,7 @@ impl Flows {
                     return None;
                 };
                 let (change_no, counted) = (found.summary.change_no, Box::new(found.summary));
-                Some(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, now: self.now }))
+                Some(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, edges: true, now: self.now }))
             }
             (Timer::DependencyAudit, Key::Flow(flow)) => {
                 Some(Command::AuditFlow(AuditFlow { flow, due, ended: Vec::new() }))
@@ -215,7 +215,7 @@ impl Flows {
             }
             3..6 => {
                 let keys = self.draw.chance(30).then(|| keys.into_iter().take(2).collect());
-                Command::SealFlow(SealFlow { flow, keys, within })
+                Command::SealFlow(SealFlow { flow, keys, within, checked: None })
             }
             6 => {
                 let remaining = graph::remaining(&mut self.draw);

@@ -184,7 +184,7 @@ pub async fn fl_137_explain_says_what_a_flow_and_its_members_wait_for(kind: impl
     let Obstacle::Dependencies { sealed: true, pending: 1, upstreams, .. } = &waits.reasons[0] else {
         panic!("{waits:?}");
     };
-    assert_eq!((&*upstreams[0].0, upstreams[0].2), ("a", PublicState::Waiting));
+    assert_eq!((&*upstreams[0].0, upstreams[0].2), ("a", Some(PublicState::Waiting)));
 }
 
 pub async fn api_13_a_wait_that_begins_while_the_end_is_on_its_way_is_told_of_it(kind: impl Kind) {
