@@ -49,8 +49,6 @@ pub struct EdgePage {
     pub next: Option<EdgePlace>,
 }
 
-/// Edges in the order in which their upstreams were added. A page is bounded by what it looks at: members, with
-/// edges or without, and edges, whether they are meant and can be read or not.
 pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeFilter) -> Result<EdgePage, Rejection> {
     let limit = filter.limit.unwrap_or(limits::LIST_LIMIT_DEFAULT);
     check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
@@ -61,6 +59,8 @@ pub async fn edges(shared: &Shared, who: &Principal, flow: FlowId, filter: EdgeF
     }
 }
 
+/// Edges in the order in which their upstreams were added. A page is bounded by what it looks at: members, with
+/// edges or without, and edges, whether they are meant and can be read or not.
 async fn edges_from(
     shared: &Shared,
     who: &Principal,

@@ -7,7 +7,6 @@ use crate::place;
 use crate::reads::{decode, load, read_one, read_revised, unavailable};
 use crate::runtime;
 use bytes::Bytes;
-use std::collections::BTreeMap;
 use weft_core::command::{Fence, Payload, Principal};
 use weft_core::error::Rejection;
 use weft_core::execution::check;
