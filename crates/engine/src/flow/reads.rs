@@ -91,6 +91,8 @@ pub struct EdgeView {
 #[derive(Clone, Debug, Default)]
 pub struct EdgePage {
     pub edges: Vec<EdgeView>,
+    /// Those whose records do not decode: the upstream, and the number among its edges.
+    pub damaged: Vec<(ExecutionId, u32)>,
     pub next: Option<EdgePlace>,
 }
 
@@ -307,14 +309,18 @@ async fn edges_from(
             let mut numbers = from..member.outs;
             while !numbers.is_empty() {
                 let until = numbers.end.min(numbers.start + limits::LIST_LIMIT_MAX as u32);
-                let found = read_edges(shared, execution.id, numbers.start..until).await?;
-                looked += found.len();
-                for view in name_all(shared, &member.key, found).await? {
-                    after = Some((member.number, view.edge.number));
-                    if edge_is_meant(&filter, &view) {
-                        page.edges.push(view);
+                let keys = (numbers.start..until).map(|number| (execution.id, number)).collect();
+                let rows = read_rows(shared, execution.id.partition(), keys).await?;
+                looked += rows.len();
+                let good = rows.iter().filter_map(|row| row.as_ref().ok().cloned()).collect();
+                let mut views = name_all(shared, &member.key, good).await?.into_iter();
+                for row in rows {
+                    after = Some((member.number, place_of(&row).1));
+                    match row {
+                        Ok(_) => page.edges.extend(views.next().filter(|view| edge_is_meant(&filter, view))),
+                        Err(place) => page.damaged.push(place),
                     }
-                    if page.edges.len() == limit {
+                    if page.edges.len() + page.damaged.len() == limit {
                         page.next = after;
                         return Ok(page);
                     }
@@ -357,18 +363,22 @@ async fn edges_to(
     let rest: Vec<(usize, &Inlet)> = rest.take(LOOK_PER_PAGE).collect();
     let upstream = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
     for some in rest.chunks(limit.max(64)) {
-        let keys = some.iter().map(|(_, inlet)| (Key::Edge(upstream(inlet), inlet.number), PartMask::ALL)).collect();
-        let edges = read_edge_keys(shared, partition, keys).await?.into_iter();
-        let mut edges: BTreeMap<Key, Edge> = edges.map(|edge| (edge.key(), edge)).collect();
+        let keys = some.iter().map(|(_, inlet)| (upstream(inlet), inlet.number)).collect();
+        let rows = read_rows(shared, partition, keys).await?;
+        let mut rows: BTreeMap<EdgeKey, Row> = rows.into_iter().map(|row| (place_of(&row), row)).collect();
         let names = names_of(shared, partition, some.iter().map(|(_, inlet)| upstream(inlet)).collect()).await?;
         for ((at, inlet), from) in some.iter().zip(names) {
-            let Some(edge) = edges.remove(&Key::Edge(upstream(inlet), inlet.number)) else { continue };
-            let group = member.groups.get(usize::from(inlet.group)).map_or_else(|| "".into(), |it| it.name.clone());
-            let view = EdgeView { from, to: member.key.clone(), group, edge };
-            if edge_is_meant(filter, &view) {
-                page.edges.push(view);
+            match rows.remove(&(upstream(inlet), inlet.number)) {
+                None => continue,
+                Some(Err(place)) => page.damaged.push(place),
+                Some(Ok(edge)) => {
+                    let group = member.groups.get(usize::from(inlet.group));
+                    let group = group.map_or_else(|| "".into(), |group| group.name.clone());
+                    let view = EdgeView { from, to: member.key.clone(), group, edge };
+                    page.edges.extend(Some(view).filter(|view| edge_is_meant(filter, view)));
+                }
             }
-            if page.edges.len() == limit {
+            if page.edges.len() + page.damaged.len() == limit {
                 page.next = (at + 1 < inlets.len()).then_some((*at as u32, 0));
                 return Ok(page);
             }
@@ -427,33 +437,41 @@ fn unknown_node(key: &Text) -> Rejection {
     Rejection::BadGraph { problems: vec![Problem::new("key", Wrong::UnknownNode { key: key.clone() })] }
 }
 
-async fn read_edges(
-    shared: &Shared,
-    upstream: ExecutionId,
-    numbers: std::ops::Range<u32>,
-) -> Result<Vec<Edge>, Rejection> {
-    let keys: Vec<(Key, PartMask)> = numbers.map(|number| (Key::Edge(upstream, number), PartMask::ALL)).collect();
-    read_edge_keys(shared, upstream.partition(), keys).await
+/// The upstream of an edge, and its number among those of that one.
+type EdgeKey = (ExecutionId, u32);
+
+/// An edge, or the place of one that does not decode.
+type Row = Result<Edge, EdgeKey>;
+
+fn place_of(row: &Row) -> EdgeKey {
+    match row {
+        Ok(edge) => (edge.upstream, edge.number),
+        Err(place) => *place,
+    }
 }
 
-pub(crate) async fn read_edge_keys(
-    shared: &Shared,
-    partition: PartitionId,
-    keys: Vec<(Key, PartMask)>,
-) -> Result<Vec<Edge>, Rejection> {
+/// Those of the edges that are there, in the order they are asked for.
+async fn read_rows(shared: &Shared, partition: PartitionId, keys: Vec<EdgeKey>) -> Result<Vec<Row>, Rejection> {
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let read = shared.store.read(partition, keys.clone()).await.map_err(unavailable)?;
-    let mut edges = Vec::with_capacity(keys.len());
-    for ((key, parts), found) in keys.into_iter().zip(read.found) {
-        if let Some(found) = found
-            && let Ok(Record::Edge(edge)) = decode(key, &found, parts)
-        {
-            edges.push(*edge);
-        }
-    }
-    Ok(edges)
+    let asked = keys.iter().map(|(id, number)| (Key::Edge(*id, *number), PartMask::ALL)).collect();
+    let read = shared.store.read(partition, asked).await.map_err(unavailable)?;
+    let found = keys.into_iter().zip(read.found).filter_map(|(place, found)| Some((place, found?)));
+    let rows = found.map(|(place, found)| match decode(Key::Edge(place.0, place.1), &found, PartMask::ALL) {
+        Ok(Record::Edge(edge)) => Ok(*edge),
+        _ => Err(place),
+    });
+    Ok(rows.collect())
+}
+
+/// Those of the edges that are there and can be read.
+pub(crate) async fn read_edges(
+    shared: &Shared,
+    partition: PartitionId,
+    keys: Vec<EdgeKey>,
+) -> Result<Vec<Edge>, Rejection> {
+    Ok(read_rows(shared, partition, keys).await?.into_iter().flatten().collect())
 }
 
 /// Adds the keys of downstreams and the names of groups.
@@ -511,9 +529,8 @@ type Standing = (Vec<(Text, ExecutionId, PublicState)>, Vec<(Text, ExecutionId, 
 pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[Inlet]) -> Result<Standing, Rejection> {
     let (mut pending, mut unmet) = (Vec::new(), Vec::new());
     for page in inlets.chunks(limits::LIST_LIMIT_MAX) {
-        let id = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
-        let keys = page.iter().map(|inlet| (Key::Edge(id(inlet), inlet.number), PartMask::ALL)).collect();
-        for edge in read_edge_keys(shared, partition, keys).await? {
+        let keys = page.iter().map(|inlet| (ExecutionId::new(partition, inlet.upstream), inlet.number)).collect();
+        for edge in read_edges(shared, partition, keys).await? {
             let told = match &edge.body.resolved {
                 None => pending.len() < TOLD,
                 Some(Resolution { met: true, .. }) => false,
@@ -560,7 +577,7 @@ pub async fn input(
     let (mut page, mut bytes) = (InputPage::default(), 0);
     for (at, inlet) in named {
         let upstream = ExecutionId::new(id.partition(), inlet.upstream);
-        let edges = read_edges(shared, upstream, inlet.number..inlet.number + 1).await?;
+        let edges = read_edges(shared, id.partition(), vec![(upstream, inlet.number)]).await?;
         let Some(end) = edges.first().and_then(|edge| edge.body.resolved).filter(|end| end.order < pinned) else {
             continue;
         };

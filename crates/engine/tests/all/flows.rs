@@ -303,6 +303,34 @@ async fn fl_191_what_does_not_decode_is_listed_on_its_row_and_fails_no_page() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fl_191_an_edge_that_does_not_decode_is_listed_from_both_ends() {
+    let kit = open().await;
+    let flow = kit.client.submit_flow(fan(5)).await.unwrap().value.id;
+    let source = member_id(flow, "source");
+    plant::damage(&kit.store, Key::Edge(source, 2), 0).await;
+    let all = EdgeFilter::default();
+    let from = EdgeFilter { upstream: Some("source".into()), ..EdgeFilter::default() };
+    let to = EdgeFilter { downstream: Some("m00002".into()), ..EdgeFilter::default() };
+    for (filter, good) in [(all, 9), (from, 4), (to, 0)] {
+        for limit in [1, 3, 50] {
+            let (mut listed, mut damaged, mut after) = (0, Vec::new(), None);
+            loop {
+                let filter = EdgeFilter { after, limit: Some(limit), ..filter.clone() };
+                let page = kit.client.edges(flow, filter).await.unwrap();
+                assert!(page.edges.len() + page.damaged.len() <= limit);
+                listed += page.edges.len();
+                damaged.extend(page.damaged);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!((listed, damaged), (good, vec![(source, 2)]), "pages of {limit}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn fl_126_the_safety_net_reads_what_is_owed_and_no_other_group() {
     let store = memory(1);
     let probe = Probe::new(store.clone());
