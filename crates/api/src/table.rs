@@ -266,7 +266,7 @@ operations! {
     ListMembers "list_members" "flows": Get "/v1/flows/{flow}/members" (1) Read 200
         { f::MembersQuery, [NoBody], Small } => [f::Members], [FLOW, LIST], "Its members, in the order they were added or by their keys";
     ListEdges "list_edges" "flows": Get "/v1/flows/{flow}/edges" (1) Read 200
-        { f::EdgesQuery, [NoBody], Small } => [Page<f::Edge>], [FLOW, LIST, &[Code::UnknownNode]], "Its edges, upstream by upstream";
+        { f::EdgesQuery, [NoBody], Small } => [f::Edges], [FLOW, LIST, &[Code::UnknownNode]], "Its edges, upstream by upstream";
     ListGroups "list_groups" "flows": Get "/v1/flows/{flow}/groups" (1) Read 200
         { f::GroupsQuery, [NoBody], Small } => [Page<f::Group>], [FLOW, LIST], "Its groups of edges, member by member";
     GetGroup "get_group" "flows": Get "/v1/flows/{flow}/groups/{member}/{name}" (3) Read 200

@@ -212,7 +212,7 @@ pub struct Members {
     pub next_cursor: Option<String>,
 }
 
-/// Which edges, upstream by upstream.
+/// Which edges, upstream by upstream; those that lead to one member in the order they were added.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -228,6 +228,18 @@ pub struct EdgesQuery {
     pub limit: Option<u32>,
     /// As the page before gave it
     pub cursor: Option<String>,
+}
+
+/// One page of edges.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Edges {
+    pub items: Vec<Edge>,
+    /// Those whose records do not read: the id of the upstream and the number among its edges, as `x_0_…#3`
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<String>,
+    /// Where the next page begins; absent exactly at the end
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

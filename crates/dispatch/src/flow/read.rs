@@ -17,7 +17,7 @@ use weft_core::error::Rejection;
 use weft_core::limits::LIST_LIMIT_MAX;
 use weft_core::record::flow::PublicFlowState;
 use weft_engine::Client;
-use weft_engine::flow::{EdgeFilter, EdgePlace, FlowFilter, MemberFilter, MemberOrder};
+use weft_engine::flow::{EdgeFilter, EdgePage, EdgePlace, FlowFilter, MemberFilter, MemberOrder};
 
 type One<Q> = Args<[String; 1], Q, NoBody>;
 
@@ -111,9 +111,13 @@ impl Acting<'_> {
             after: opened(&bound, cursor.as_deref(), edge_place)?,
             limit: Some(limit),
         };
-        let (items, next) = edges(&client, id, filter).await?;
-        let next_cursor = next.map(|(member, edge)| bound.seal(&format!("{member}.{edge}")));
-        Ok(Reply::ListEdges(Page { items, next_cursor }).into())
+        let page = edges(&client, id, filter).await?;
+        let edges = wire::Edges {
+            items: page.edges.iter().map(view::edge).collect(),
+            damaged: page.damaged.iter().map(|(upstream, number)| format!("{upstream}#{number}")).collect(),
+            next_cursor: page.next.map(|(member, edge)| bound.seal(&format!("{member}.{edge}"))),
+        };
+        Ok(Reply::ListEdges(edges).into())
     }
 
     pub async fn list_groups(&self, args: One<wire::GroupsQuery>) -> Result<Answer, Problem> {
@@ -163,21 +167,17 @@ impl Acting<'_> {
 }
 
 /// One page of edges, and where the next one begins if there is something in it.
-async fn edges(
-    client: &Client,
-    id: FlowId,
-    filter: EdgeFilter,
-) -> Result<(Vec<wire::Edge>, Option<EdgePlace>), Problem> {
-    let page = client.edges(id, filter.clone()).await.map_err(problem)?;
-    let items = page.edges.iter().map(view::edge).collect();
+async fn edges(client: &Client, id: FlowId, filter: EdgeFilter) -> Result<EdgePage, Problem> {
+    let mut page = client.edges(id, filter.clone()).await.map_err(problem)?;
     if page.next.is_none() {
-        return Ok((items, None));
+        return Ok(page);
     }
     // A page that is full says only where it ended. The cursor is absent exactly at the end, so one more is looked for.
     let behind = EdgeFilter { after: page.next, limit: Some(1), ..filter };
     let behind = client.edges(id, behind).await.map_err(problem)?;
-    let more = !behind.edges.is_empty() || behind.next.is_some();
-    Ok((items, page.next.filter(|_| more)))
+    let more = !behind.edges.is_empty() || !behind.damaged.is_empty() || behind.next.is_some();
+    page.next = page.next.filter(|_| more);
+    Ok(page)
 }
 
 /// Groups behind a place, member by member: a member has few of them.
@@ -252,9 +252,9 @@ async fn draw(
         return Ok(Some(EDGES.to_string()));
     }
     let filter = EdgeFilter { after, limit: Some(room), ..EdgeFilter::default() };
-    let (found, next) = edges(client, id, filter).await?;
-    graph.edges = found;
-    Ok(next.map(|(member, edge)| format!("{EDGES}{member}.{edge}")))
+    let page = edges(client, id, filter).await?;
+    graph.edges = page.edges.iter().map(view::edge).collect();
+    Ok(page.next.map(|(member, edge)| format!("{EDGES}{member}.{edge}")))
 }
 
 /// What a cursor begins with that is among the edges of a drawing.

@@ -1,7 +1,7 @@
 //! Edges of a flow, page by page: upstream by upstream, those of purged members too.
 
 use super::members::{member_entries, member_of, number_of, numbered_entries};
-use super::reads::{LOOK_PER_PAGE, get, read_edge_keys, read_edges, unknown_node};
+use super::reads::{LOOK_PER_PAGE, get, unknown_node};
 use crate::engine::Shared;
 use crate::reads::{decode, load, read_one, unavailable};
 use std::collections::BTreeMap;
@@ -43,9 +43,14 @@ pub struct EdgeView {
     pub edge: Edge,
 }
 
+/// The upstream of an edge, and its number among the edges of that one.
+pub type EdgeKey = (ExecutionId, u32);
+
 #[derive(Clone, Debug, Default)]
 pub struct EdgePage {
     pub edges: Vec<EdgeView>,
+    /// Those whose records do not decode.
+    pub damaged: Vec<EdgeKey>,
     pub next: Option<EdgePlace>,
 }
 
@@ -77,14 +82,18 @@ async fn edges_from(
             let mut numbers = from..upstream.outs;
             while !numbers.is_empty() {
                 let until = numbers.end.min(numbers.start + limits::LIST_LIMIT_MAX as u32);
-                let edges = read_edges(shared, upstream.id, numbers.start..until).await?;
+                let keys = (numbers.start..until).map(|number| (upstream.id, number)).collect();
+                let rows = read_rows(shared, upstream.id.partition(), keys).await?;
                 looked += numbers.len().min(limits::LIST_LIMIT_MAX);
-                for view in name_all(shared, &upstream.key, edges).await? {
-                    at = Some((upstream.number, view.edge.number));
-                    if edge_is_meant(&filter, &view) {
-                        page.edges.push(view);
+                let good = rows.iter().filter_map(|row| row.as_ref().ok().cloned()).collect();
+                let mut views = name_all(shared, &upstream.key, good).await?.into_iter();
+                for row in rows {
+                    at = Some((upstream.number, place_of(&row).1));
+                    match row {
+                        Ok(_) => page.edges.extend(views.next().filter(|view| edge_is_meant(&filter, view))),
+                        Err(place) => page.damaged.push(place),
                     }
-                    if page.edges.len() == limit {
+                    if page.edges.len() + page.damaged.len() == limit {
                         page.next = at;
                         return Ok(page);
                     }
@@ -135,21 +144,25 @@ async fn edges_to(
     let rest: Vec<(usize, &Inlet)> = rest.take(LOOK_PER_PAGE).collect();
     let upstream = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
     for some in rest.chunks(limit.max(64)) {
-        let keys = some.iter().map(|(_, inlet)| (Key::Edge(upstream(inlet), inlet.number), PartMask::ALL)).collect();
-        let edges = read_edge_keys(shared, partition, keys).await?.into_iter();
-        let mut edges: BTreeMap<Key, Edge> = edges.map(|edge| (edge.key(), edge)).collect();
+        let keys = some.iter().map(|(_, inlet)| (upstream(inlet), inlet.number)).collect();
+        let rows = read_rows(shared, partition, keys).await?;
+        let mut rows: BTreeMap<EdgeKey, Row> = rows.into_iter().map(|row| (place_of(&row), row)).collect();
         let ids: Vec<ExecutionId> = some.iter().map(|(_, inlet)| upstream(inlet)).collect();
         let named = names(shared, partition, &ids).await?;
         for (at, inlet) in some {
-            let name = named.get(&upstream(inlet)).and_then(|(key, _)| key.clone());
-            let from = name.unwrap_or_else(|| upstream(inlet).to_string().into());
-            let Some(edge) = edges.remove(&Key::Edge(upstream(inlet), inlet.number)) else { continue };
-            let group = member.groups.get(usize::from(inlet.group)).map_or_else(|| "".into(), |it| it.name.clone());
-            let view = EdgeView { from, to: member.key.clone(), group, edge };
-            if edge_is_meant(filter, &view) {
-                page.edges.push(view);
+            match rows.remove(&(upstream(inlet), inlet.number)) {
+                None => continue,
+                Some(Err(place)) => page.damaged.push(place),
+                Some(Ok(edge)) => {
+                    let name = named.get(&upstream(inlet)).and_then(|(key, _)| key.clone());
+                    let from = name.unwrap_or_else(|| upstream(inlet).to_string().into());
+                    let group = member.groups.get(usize::from(inlet.group));
+                    let group = group.map_or_else(|| "".into(), |group| group.name.clone());
+                    let view = EdgeView { from, to: member.key.clone(), group, edge };
+                    page.edges.extend(Some(view).filter(|view| edge_is_meant(filter, view)));
+                }
             }
-            if page.edges.len() == limit {
+            if page.edges.len() + page.damaged.len() == limit {
                 page.next = (at + 1 < inlets.len()).then_some((*at as u32, 0));
                 return Ok(page);
             }
@@ -256,6 +269,40 @@ fn stone_of(entry: &Entry) -> Option<Tombstone> {
         Ok(Record::Tombstone(stone)) => Some(*stone),
         _ => None,
     }
+}
+
+/// An edge, or the place of one that does not decode.
+type Row = Result<Edge, EdgeKey>;
+
+fn place_of(row: &Row) -> EdgeKey {
+    match row {
+        Ok(edge) => (edge.upstream, edge.number),
+        Err(place) => *place,
+    }
+}
+
+/// Those of the edges that are there, in the order they are asked for.
+async fn read_rows(shared: &Shared, partition: PartitionId, keys: Vec<EdgeKey>) -> Result<Vec<Row>, Rejection> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked = keys.iter().map(|(id, number)| (Key::Edge(*id, *number), PartMask::ALL)).collect();
+    let read = shared.store.read(partition, asked).await.map_err(unavailable)?;
+    let found = keys.into_iter().zip(read.found).filter_map(|(place, found)| Some((place, found?)));
+    let rows = found.map(|(place, found)| match decode(Key::Edge(place.0, place.1), &found, PartMask::ALL) {
+        Ok(Record::Edge(edge)) => Ok(*edge),
+        _ => Err(place),
+    });
+    Ok(rows.collect())
+}
+
+/// Those of the edges that are there and can be read.
+pub(crate) async fn read_edges(
+    shared: &Shared,
+    partition: PartitionId,
+    keys: Vec<EdgeKey>,
+) -> Result<Vec<Edge>, Rejection> {
+    Ok(read_rows(shared, partition, keys).await?.into_iter().flatten().collect())
 }
 
 /// Adds the keys of downstreams and the names of groups. Of a purged downstream there is only its key.

@@ -1,6 +1,6 @@
 //! Flows, as clients use them: verbs, and reads that go straight to the store.
 
-mod edges;
+pub(crate) mod edges;
 pub(crate) mod explain;
 pub(crate) mod members;
 pub(crate) mod reads;

@@ -1,6 +1,6 @@
 //! Reads of flows. They go straight to the store, through the indexes of flows and members; none carries all members.
 
-use super::edges::names;
+use super::edges::{names, read_edges};
 use super::wait_name;
 use crate::engine::Shared;
 use crate::place;
@@ -249,35 +249,6 @@ pub(super) fn unknown_node(key: &Text) -> Rejection {
     Rejection::BadGraph { problems: vec![Problem::new("key", Wrong::UnknownNode { key: key.clone() })] }
 }
 
-pub(super) async fn read_edges(
-    shared: &Shared,
-    upstream: ExecutionId,
-    numbers: std::ops::Range<u32>,
-) -> Result<Vec<Edge>, Rejection> {
-    let keys: Vec<(Key, PartMask)> = numbers.map(|number| (Key::Edge(upstream, number), PartMask::ALL)).collect();
-    read_edge_keys(shared, upstream.partition(), keys).await
-}
-
-pub(crate) async fn read_edge_keys(
-    shared: &Shared,
-    partition: PartitionId,
-    keys: Vec<(Key, PartMask)>,
-) -> Result<Vec<Edge>, Rejection> {
-    if keys.is_empty() {
-        return Ok(Vec::new());
-    }
-    let read = shared.store.read(partition, keys.clone()).await.map_err(unavailable)?;
-    let mut edges = Vec::with_capacity(keys.len());
-    for ((key, parts), found) in keys.into_iter().zip(read.found) {
-        if let Some(found) = found
-            && let Ok(Record::Edge(edge)) = decode(key, &found, parts)
-        {
-            edges.push(*edge);
-        }
-    }
-    Ok(edges)
-}
-
 pub async fn group(
     shared: &Shared,
     who: &Principal,
@@ -313,9 +284,8 @@ type Standing = (Vec<(Text, ExecutionId, Option<PublicState>)>, Vec<(Text, Execu
 pub(crate) async fn standing(shared: &Shared, partition: PartitionId, inlets: &[Inlet]) -> Result<Standing, Rejection> {
     let (mut pending, mut unmet) = (Vec::new(), Vec::new());
     for page in inlets.chunks(limits::LIST_LIMIT_MAX) {
-        let id = |inlet: &Inlet| ExecutionId::new(partition, inlet.upstream);
-        let keys = page.iter().map(|inlet| (Key::Edge(id(inlet), inlet.number), PartMask::ALL)).collect();
-        for edge in read_edge_keys(shared, partition, keys).await? {
+        let keys = page.iter().map(|inlet| (ExecutionId::new(partition, inlet.upstream), inlet.number)).collect();
+        for edge in read_edges(shared, partition, keys).await? {
             let told = match &edge.body.resolved {
                 None => pending.len() < TOLD,
                 Some(Resolution { met: true, .. }) => false,
@@ -372,7 +342,7 @@ pub async fn input(
     let (mut page, mut bytes) = (InputPage::default(), 0);
     for (at, inlet) in named {
         let upstream = ExecutionId::new(id.partition(), inlet.upstream);
-        let edges = read_edges(shared, upstream, inlet.number..inlet.number + 1).await?;
+        let edges = read_edges(shared, id.partition(), vec![(upstream, inlet.number)]).await?;
         let Some(end) = edges.first().and_then(|edge| edge.body.resolved).filter(|end| end.order < pinned) else {
             continue;
         };

@@ -1,8 +1,8 @@
 //! Looking for edges that are pending although their upstream has ended. In a healthy engine there are none.
 
 use super::ScanContext;
+use crate::flow::edges::read_edges;
 use crate::flow::members::{member_entries, member_of};
-use crate::flow::reads::read_edge_keys;
 use weft_core::command::{AuditFlow, Command};
 use weft_core::error::Rejection;
 use weft_core::limits::VERIFY_PAGE;
@@ -23,8 +23,8 @@ pub(super) async fn look(cx: &ScanContext, flow: FlowId, due: Time) -> Result<Co
             after = Some(number);
             // One that does not decode is parked by those who meet it; nothing is made up about it here.
             let outs = execution.filter(|execution| execution.is_done()).and_then(|it| Some(it.member()?.outs));
-            let keys = (0..outs.unwrap_or(0)).map(|number| (Key::Edge(id, number), PartMask::ALL)).collect();
-            let edges = read_edge_keys(&cx.shared, flow.partition(), keys).await?;
+            let keys = (0..outs.unwrap_or(0)).map(|number| (id, number)).collect();
+            let edges = read_edges(&cx.shared, flow.partition(), keys).await?;
             let pending = edges.iter().find(|edge| edge.body.resolved.is_none());
             if let Some(edge) = pending
                 && !is_covered(cx, id).await?

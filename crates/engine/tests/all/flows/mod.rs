@@ -16,6 +16,7 @@ on_every_store! {
     runs::fl_74_a_holder_reads_what_an_operator_gave_before_a_replay,
     runs::fl_86_a_chain_is_skipped_in_few_commits_and_without_a_wait,
     told::fl_126_the_safety_net_reads_what_is_owed_and_no_other_group,
+    told::fl_191_an_edge_that_does_not_decode_is_listed_from_both_ends,
     told::fl_191_what_does_not_decode_is_listed_on_its_row_and_fails_no_page,
     told::fl_192_edges_that_lead_to_a_member_are_found_without_a_walk_through_its_flow,
     told::fl_192_members_are_listed_by_their_keys_and_found_by_one,

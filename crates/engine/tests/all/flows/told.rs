@@ -316,3 +316,30 @@ pub async fn fl_126_the_safety_net_reads_what_is_owed_and_no_other_group(kind: i
         assert!(of(flow).iter().all(|key| !read.contains(key)), "the other groups owe nothing: {read:?}");
     }
 }
+
+pub async fn fl_191_an_edge_that_does_not_decode_is_listed_from_both_ends(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let flow = bench.submit(fan(5)).await;
+    let source = member_id(flow, "source");
+    plant::damage(&*bench.store, Key::Edge(source, 2), 0).await;
+    let all = EdgeFilter::default();
+    let from = EdgeFilter { upstream: Some("source".into()), ..EdgeFilter::default() };
+    let to = EdgeFilter { downstream: Some("m00002".into()), ..EdgeFilter::default() };
+    for (filter, good) in [(all, 9), (from, 4), (to, 0)] {
+        for limit in [1, 3, 50] {
+            let (mut listed, mut damaged, mut after) = (0, Vec::new(), None);
+            loop {
+                let filter = EdgeFilter { after, limit: Some(limit), ..filter.clone() };
+                let page = bench.client.edges(flow, filter).await.unwrap();
+                assert!(page.edges.len() + page.damaged.len() <= limit);
+                listed += page.edges.len();
+                damaged.extend(page.damaged);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!((listed, damaged), (good, vec![(source, 2)]), "pages of {limit}");
+        }
+    }
+}
