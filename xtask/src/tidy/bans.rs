@@ -102,6 +102,11 @@ const EXCEPTIONS: &[Exception] = &[
         why: "tokio's clock is paused: time is virtual",
     },
     Exception {
+        file: "crates/engine/tests/all/kit/probe.rs",
+        word: "time::sleep",
+        why: "a store that takes its time is what is tested",
+    },
+    Exception {
         file: "crates/engine/tests/all/losses.rs",
         word: "time::sleep",
         why: "tokio's clock is paused: time is virtual",

@@ -1,11 +1,13 @@
 //! Flows on the engine.
 
+mod damaged;
 mod runs;
 mod told;
 
 use crate::kit::kinds::on_every_store;
 
 on_every_store! {
+    damaged::fl_145_a_damaged_member_is_named_and_its_flow_ends_when_an_operator_gives_it_up,
     runs::sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed,
     runs::sc_159_a_fan_out_that_a_dead_node_left_is_finished_by_another,
     runs::fl_180_totals_are_verified_after_a_change_and_never_repaired,

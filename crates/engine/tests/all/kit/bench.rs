@@ -9,7 +9,6 @@ use futures_util::future::{Either, select};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use weft_core::event::Event;
 use weft_core::record::flow::Flow;
 use weft_core::reply::Claimed;
@@ -87,7 +86,8 @@ impl<S: Store> Bench<S> {
     pub async fn meanwhile<T>(&self, future: impl Future<Output = T>) -> T {
         let ticking = async {
             loop {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                self.probe.settle().await;
+                // The store owes no answer: only time can bring it.
                 self.pass(10).await;
             }
         };

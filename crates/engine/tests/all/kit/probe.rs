@@ -5,6 +5,7 @@ use super::plant::{self, Records};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::{IndexId, PartMask, Value};
@@ -58,13 +59,16 @@ pub struct Probe<S> {
     slow_ms: AtomicU64,
     /// Calls that have not been answered.
     under_way: AtomicUsize,
+    /// The last of them was answered.
+    answered: Notify,
 }
 
 impl<S: Store> Probe<S> {
     pub fn new(inner: Arc<S>, hand: Hand) -> Arc<Self> {
         let (asked, refuse, edit) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (observe, slow_ms, under_way) = (Mutex::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        Arc::new(Self { inner, hand, asked, refuse, edit, observe, slow_ms, under_way })
+        let answered = Notify::new();
+        Arc::new(Self { inner, hand, asked, refuse, edit, observe, slow_ms, under_way, answered })
     }
 
     /// Calls that this says yes to fail from now on.
@@ -115,10 +119,11 @@ impl<S: Store> Probe<S> {
             for _ in 0..32 {
                 tokio::task::yield_now().await;
             }
+            let answered = self.answered.notified();
             if self.under_way.load(Ordering::SeqCst) == 0 {
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            answered.await;
         }
     }
 
@@ -130,16 +135,18 @@ impl<S: Store> Probe<S> {
 
     fn begin(&self) -> UnderWay<'_> {
         self.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay(&self.under_way)
+        UnderWay(&self.under_way, &self.answered)
     }
 }
 
 /// A call that ends when this is dropped, answered or not.
-struct UnderWay<'a>(&'a AtomicUsize);
+struct UnderWay<'a>(&'a AtomicUsize, &'a Notify);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+        if self.0.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.1.notify_waiters();
+        }
     }
 }
 
