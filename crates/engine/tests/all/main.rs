@@ -7,7 +7,6 @@ mod audit;
 mod bulk;
 mod calls;
 mod claims;
-mod flow_reads;
 mod flows;
 mod keys;
 mod kit;

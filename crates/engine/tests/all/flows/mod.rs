@@ -1,6 +1,7 @@
 //! Flows on the engine.
 
 mod damaged;
+mod reads;
 mod runs;
 mod told;
 

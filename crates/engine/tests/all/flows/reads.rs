@@ -1,4 +1,5 @@
-//! Reads of flows that are large, damaged, partly purged or not whole: bounded, whole, and of this flow only.
+//! Reads of flows that are large, damaged, partly purged or not whole: bounded, whole, and of this flow only. What they ask
+//! of a store is the same for all, so one in memory is enough.
 
 use crate::kit::flows::*;
 use crate::kit::*;
@@ -6,10 +7,11 @@ use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::execution::PublicState;
 use weft_core::record::member::{GroupPolicy, MAIN, Then};
-use weft_core::schema::execution as schema;
+use weft_core::schema::{Timer, execution as schema};
 use weft_core::{ExecutionId, FlowId};
 use weft_engine::flow::{EdgeFilter, FlowSubmission, Growing, Member, MemberFilter, Sealing};
 use weft_engine::{Client, Config, Engine, ForceFailing, ListFilter, Submission};
+use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
 /// All edges in pages of so many, as `from>to`, and how many pages they took.
@@ -26,6 +28,18 @@ async fn all_edges(client: &Client, flow: FlowId, limit: usize) -> (Vec<String>,
             return (edges, pages);
         }
     }
+}
+
+/// Lets virtual time go on until nothing is left to be done at once.
+async fn until_quiet(store: &MemoryStore) {
+    use Timer::*;
+    for _ in 0..2_000 {
+        if !plant::any(store, P0, &[Resolve, Reopen, GroupCancel, FlowSeal, FlowEnding, FlowPurge]).await {
+            return;
+        }
+        pass(10).await;
+    }
+    panic!("work is left");
 }
 
 fn line(count: usize) -> FlowSubmission {
