@@ -112,7 +112,7 @@ pub const FLOW_RECORDS_PER_COMMIT: usize = 3_000;
 pub const SIBLINGS_PER_COMMIT: usize = 256;
 /// Siblings that are cancelled in the commit that decides their group. All others are fenced by it too, so it need not
 /// grow with them; what is over is left to the commits right behind it.
-pub const SIBLINGS_AT_ONCE: usize = 32;
+pub const SIBLINGS_AT_ONCE: usize = 16;
 /// Out-edges of a sibling that are looked at before it is kept as needed.
 pub const NEED_LOOKS_MAX: u32 = 1_000;
 pub const CYCLE_VISITS_MAX: u32 = 10_000;

@@ -18,11 +18,6 @@ pub struct Mail {
     pub normal: mpsc::Receiver<Input>,
 }
 
-/// Callers up to which the loop looks for the answer of a commit instead of sleeping.
-const FEW: usize = 4;
-/// How long it looks: longer than a commit on a fast disk, and nothing beside one on a slow one.
-const LOOK_US: u64 = 400;
-
 /// What woke the driver.
 enum Woken {
     Input(Option<Input>),
@@ -40,10 +35,7 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             Some(arrival) => Woken::Arrival(arrival),
             None => {
                 pulse.waits();
-                let woken = match look(&shared, &partition, &mut mail, &mut calls, open).await {
-                    Some(woken) => woken,
-                    None => next(&shared, &partition, &mut mail, &mut calls, open).await,
-                };
+                let woken = next(&shared, &partition, &mut mail, &mut calls, open).await;
                 pulse.works(shared.runtime.clock());
                 woken
             }
@@ -72,41 +64,17 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             calls.extend(effects.into_iter().map(|effect| perform(&shared, id, effect)));
             // Looked at before anybody is answered: that brings a commit to the store.
             arrived = at_once(&mut calls);
-            partition.reply();
+            let told = partition.reply();
             if done {
                 break;
             }
+            if told {
+                // Whoever was answered goes on before the loop does: on a busy runtime it may be behind it on this thread.
+                turn().await;
+                take_waiting(&mut partition, &mut mail);
+            }
         }
     }
-}
-
-/// Looks for what comes next without going to sleep, as long as one quick commit takes, if few wait for one that is on its
-/// way: to be woken takes a good part of that time. Between two looks other tasks have their turn.
-async fn look(
-    shared: &Shared,
-    partition: &Partition,
-    mail: &mut Mail,
-    calls: &mut FuturesUnordered<BoxFuture<Arrival>>,
-    open: bool,
-) -> Option<Woken> {
-    let runtime = &shared.runtime;
-    if !runtime.looks() || partition.awaited_by().is_none_or(|callers| callers == 0 || callers > FEW) {
-        return None;
-    }
-    let until = runtime.clock_us() + LOOK_US;
-    while runtime.clock_us() < until {
-        if let Some(arrival) = at_once(calls) {
-            return Some(Woken::Arrival(arrival));
-        }
-        if open
-            && partition.has_room()
-            && let Ok(input) = mail.urgent.try_recv().or_else(|_| mail.normal.try_recv())
-        {
-            return Some(Woken::Input(Some(input)));
-        }
-        turn().await;
-    }
-    None
 }
 
 /// Lets other tasks run.

@@ -27,12 +27,6 @@ pub trait Runtime: Send + Sync + 'static {
         self.clock()
     }
 
-    /// Whether a loop may look again and again for an answer that comes soon, instead of sleeping until it is woken. Where
-    /// time is virtual it passes only while all sleep.
-    fn looks(&self) -> bool {
-        false
-    }
-
     fn sleep(&self, ms: u64) -> BoxFuture<()>;
 
     /// Runs a task until it ends or the node does.
@@ -76,10 +70,6 @@ impl Runtime for TokioRuntime {
 
     fn wall(&self) -> Time {
         time_of_day()
-    }
-
-    fn looks(&self) -> bool {
-        self.handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread
     }
 
     fn sleep(&self, ms: u64) -> BoxFuture<()> {

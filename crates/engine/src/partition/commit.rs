@@ -120,11 +120,7 @@ impl Flying {
         self.served.iter().any(|served| served.reference() == Some(reference))
     }
 
-    /// How many calls wait for it. Work that a commit left is nobody's.
-    pub fn callers(&self) -> usize {
-        self.done.iter().filter(|(item, _)| !item.left_over).count() + self.served.len()
-    }
-
+    /// Whether calls wait for it. Work that a commit left is nobody's.
     pub fn is_awaited(&self) -> bool {
         !self.served.is_empty() || self.done.iter().any(|(item, _)| !item.left_over)
     }

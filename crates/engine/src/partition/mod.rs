@@ -299,8 +299,10 @@ impl Partition {
         std::mem::take(&mut self.effects)
     }
 
-    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
-    pub fn reply(&mut self) {
+    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing. True if
+    /// there were any.
+    pub fn reply(&mut self) -> bool {
+        let told = !self.settled.is_empty();
         for Settled { done, served, tally } in std::mem::take(&mut self.settled) {
             self.answer_all(done, served);
             if let Some(tally) = tally {
@@ -308,6 +310,7 @@ impl Partition {
                 self.tell_effort();
             }
         }
+        told
     }
 
     fn tell_effort(&mut self) {
@@ -336,11 +339,6 @@ impl Partition {
     /// Whether callers wait for the commit that is on its way.
     fn is_awaited(&self) -> bool {
         self.flying.as_ref().is_some_and(Flying::is_awaited)
-    }
-
-    /// How many wait for it, if it is on its way: with few of them, what counts is how soon they are answered.
-    pub fn awaited_by(&self) -> Option<usize> {
-        self.flying.as_ref().map(Flying::callers)
     }
 
     pub fn is_stopping(&self) -> bool {
