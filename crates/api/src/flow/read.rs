@@ -234,7 +234,7 @@ pub struct EdgesQuery {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Edges {
     pub items: Vec<Edge>,
-    /// Those whose records do not read: the id of the upstream and the number among its edges, as `x_0_…#3`
+    /// Those whose records do not read: the id of the upstream, `#`, and the number among its edges
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<String>,
     /// Where the next page begins; absent exactly at the end

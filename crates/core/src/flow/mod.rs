@@ -84,6 +84,8 @@ pub(crate) fn emit(tx: &mut Tx<'_>, flow: &Flow, by: &Text, fact: Fact) {
 }
 
 #[cfg(test)]
+mod cancel_tests;
+#[cfg(test)]
 mod damage_tests;
 #[cfg(test)]
 mod event_tests;

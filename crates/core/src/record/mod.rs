@@ -19,6 +19,7 @@ pub mod lease;
 pub mod member;
 pub mod node;
 pub mod policy;
+pub mod public_state;
 pub mod register;
 pub mod step;
 pub mod summary;
