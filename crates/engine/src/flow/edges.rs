@@ -1,4 +1,4 @@
-//! Edges of a flow, page by page: upstream by upstream, those of purged members too.
+//! Edges of a flow, page by page: upstream by upstream, those of purged members too, or those that lead to one member.
 
 use super::members::{member_entries, member_of, number_of, numbered_entries};
 use super::reads::{LOOK_PER_PAGE, get, unknown_node};

@@ -7,7 +7,7 @@ pub(crate) mod reads;
 mod request;
 mod verbs;
 
-pub use edges::{EdgeFilter, EdgePage, EdgePlace, EdgeView};
+pub use edges::{EdgeFilter, EdgeKey, EdgePage, EdgePlace, EdgeView};
 pub use explain::FlowExplanation;
 pub use members::{MemberFilter, MemberOrder, MemberPage};
 pub use reads::{FlowFilter, FlowPage, FlowView, GroupView, InputPage};
