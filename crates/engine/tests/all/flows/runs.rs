@@ -25,7 +25,7 @@ pub async fn sr_62_a_fan_out_goes_on_at_once_and_no_scanner_is_needed(kind: impl
     let summary = bench.client.flow(flow).await.unwrap().flow.summary;
     assert_eq!(summary.of(PublicState::Waiting) as usize, many, "FL-257 every child is ready once");
     assert_eq!(bench.engine.stats().scanner_processed, 0, "SC-121 no timer and no scanner in between");
-    assert_eq!(work_off(&bench.client).await.len(), many + 1);
+    assert_eq!(bench.work_off().await.len(), many + 1);
     assert_eq!(state(&bench.client, flow).await, "completed");
 }
 
@@ -50,7 +50,7 @@ pub async fn sc_159_a_fan_out_that_a_dead_node_left_is_finished_by_another(kind:
 pub async fn fl_180_totals_are_verified_after_a_change_and_never_repaired(kind: impl Kind) {
     let bench = Bench::running(&kind, 1).await;
     let flow = bench.submit(fan(30)).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     for _ in 0..100 {
         bench.pass(500).await;
         if bench.client.flow(flow).await.unwrap().flow.summary.verified_at.is_some() {
@@ -92,7 +92,7 @@ pub async fn fl_202_a_purged_flow_leaves_nothing_behind(kind: impl Kind) {
     let flow = bench.submit(flow.idempotency_key(&b"once"[..])).await;
     bench.until_quiet().await;
     assert_eq!(bench.client.purge_flow(flow, "", None).await.unwrap_err().code(), "flow_not_terminal", "FL-203");
-    work_off(&bench.client).await;
+    bench.work_off().await;
     assert_eq!(state(&bench.client, flow).await, "completed");
     bench.client.purge_flow(flow, "done with it", None).await.unwrap();
     assert_eq!(bench.client.flow(flow).await.unwrap_err().code(), "flow_not_found");

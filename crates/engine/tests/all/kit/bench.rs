@@ -143,6 +143,19 @@ impl<S: Store> Bench<S> {
         claimed.remove(0)
     }
 
+    /// Runs all there is, also what becomes ready only in commits that follow.
+    pub async fn work_off(&self) -> Vec<String> {
+        let mut done = Vec::new();
+        loop {
+            let some = work_off(&self.client).await;
+            if some.is_empty() {
+                return done;
+            }
+            done.extend(some);
+            self.until_quiet().await;
+        }
+    }
+
     pub async fn scan(&self, scanner: &str) -> Report {
         self.engine.scan(scanner, P0).await.expect("a scanner of that name")
     }

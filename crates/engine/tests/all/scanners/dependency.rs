@@ -76,7 +76,7 @@ pub async fn sc_112_a_member_without_a_lane_has_the_default_one_from_the_start(k
     let flow = bench.submit(flow).await;
     let lane = async |key: &str| bench.client.member(flow, key).await.unwrap().execution.spec.lane.clone();
     assert_eq!((&*lane("a").await, &*lane("b").await), ("default", "gpu"));
-    work_off(&bench.client).await;
+    bench.work_off().await;
     let claim = weft_engine::Claim::new("mailer", "mailer-1").lane("gpu");
     assert_eq!(bench.client.claim(claim).await.unwrap().executions.len(), 1, "SC-111 it became ready in its own");
 }
@@ -129,7 +129,7 @@ pub async fn sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none(kind:
     assert!(["resolved=2", "edges=2", "skipped=2"].iter().all(|part| lines[0].1.contains(part)), "{lines:?}");
     assert_eq!(lines[0].0, Level::DEBUG);
     bench.submit(FlowSubmission::new("alone").member("a", work())).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     assert_eq!(log.take("edges resolved").len(), 0, "no edges, no line");
     assert_eq!(bench.count("weft_edges_resolved_total", &["unmet"]), 2);
     assert_eq!(bench.count("weft_members_skipped_total", &[]), 2);

@@ -23,7 +23,7 @@ const P1: PartitionId = PartitionId(1);
 /// A flow that is over, and whose totals are due to be compared.
 async fn finished(bench: &Bench<impl Store>, members: usize) -> FlowId {
     let flow = bench.flow(members).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     bench.pass(15_000).await;
     flow
 }
@@ -37,7 +37,7 @@ pub async fn sc_1_it_stands_behind_counters_that_commits_write(kind: impl Kind) 
     assert_eq!(interval, Some((NAME, 15_000)));
     let bench = Bench::new(&kind).await;
     let flow = bench.flow(3).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     let summary = bench.record(flow).await.summary;
     assert_eq!((summary.of(PublicState::Completed), summary.verified_at), (3, None), "right before any pass");
 }
@@ -285,7 +285,7 @@ pub async fn sc_24_totals_and_members_change_in_one_commit(kind: impl Kind) {
         }
     });
     bench.submit(fan(5)).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     assert_eq!(*wrong.lock().unwrap(), []);
     assert!(seen.load(std::sync::atomic::Ordering::SeqCst) > 6, "the flow was looked at after each of its commits");
 }
@@ -330,7 +330,7 @@ pub async fn sc_26_a_finished_flow_is_let_go_after_a_whole_and_equal_view_only(k
 pub async fn sc_28_the_end_is_readable_before_the_entry_goes(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
     let flow = bench.flow(2).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     assert_eq!(state(&bench.client, flow).await, "completed");
     assert_eq!(bench.entries(Timer::FlowVerify).await, 1, "and nobody has verified it yet");
 }
@@ -338,7 +338,7 @@ pub async fn sc_28_the_end_is_readable_before_the_entry_goes(kind: impl Kind) {
 pub async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_its_time(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
     let flow = bench.flow(2).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     plant::damage(&*bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
     let bench = bench.again().await;
     let mut tries = 0;
@@ -381,7 +381,7 @@ pub async fn sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules(kind
     }
     let repaired = bench.record(flow).await;
     assert_eq!((repaired.summary.of(PublicState::Waiting), repaired.hot.state), (2, State::Open));
-    assert_eq!(work_off(&bench.client).await.len(), 2);
+    assert_eq!(bench.work_off().await.len(), 2);
     assert_eq!(state(&bench.client, flow).await, "completed");
 }
 

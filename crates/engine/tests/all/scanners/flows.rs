@@ -66,7 +66,7 @@ pub async fn sc_155_a_flow_goes_last_and_leaves_no_record(kind: impl Kind) {
     let mut flow = fan(30);
     flow.retention_ms = Some(100_000);
     let flow = bench.submit(flow).await;
-    work_off(&bench.client).await;
+    bench.work_off().await;
     let goes = |key: &Key| !matches!(key.kind(), RecordKind::Audit | RecordKind::Register);
     let mut last = usize::MAX;
     bench.pass(99_000).await;
