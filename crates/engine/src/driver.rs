@@ -64,30 +64,12 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             calls.extend(effects.into_iter().map(|effect| perform(&shared, id, effect)));
             // Looked at before anybody is answered: that brings a commit to the store.
             arrived = at_once(&mut calls);
-            let told = partition.reply();
+            partition.reply();
             if done {
                 break;
             }
-            if told {
-                // Whoever was answered goes on before the loop does: on a busy runtime it may be behind it on this thread.
-                turn().await;
-                take_waiting(&mut partition, &mut mail);
-            }
         }
     }
-}
-
-/// Lets other tasks run.
-async fn turn() {
-    let mut had = false;
-    future::poll_fn(|cx| {
-        if std::mem::replace(&mut had, true) {
-            return std::task::Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        std::task::Poll::Pending
-    })
-    .await;
 }
 
 /// An answer of the store that is there already.

@@ -33,9 +33,9 @@ pub(crate) struct Follow {
 
 /// Records of a commit up to which ordinary commands do all that ends entail. Beyond it they leave it to continuations:
 /// a row of commands with a thousand edges each must not keep others waiting.
-const RECORDS: usize = 1_000;
+const RECORDS: usize = 1_500;
 /// The same for a command that the engine gives a batch to itself.
-const RECORDS_BULKY: usize = 1_200;
+const RECORDS_BULKY: usize = 2_000;
 /// Records that an edge or a sibling takes, with what it changes at the other end.
 const RECORDS_EACH: usize = 3;
 /// Edges and siblings that a command deals with however full the commit is.

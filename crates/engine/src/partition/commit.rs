@@ -120,11 +120,6 @@ impl Flying {
         self.served.iter().any(|served| served.reference() == Some(reference))
     }
 
-    /// Whether calls wait for it. Work that a commit left is nobody's.
-    pub fn is_awaited(&self) -> bool {
-        !self.served.is_empty() || self.done.iter().any(|(item, _)| !item.left_over)
-    }
-
     pub fn give_up_at(&self) -> Option<Time> {
         self.unknown.as_ref().filter(|unknown| !unknown.told).map(|unknown| unknown.give_up_at)
     }

@@ -287,10 +287,7 @@ impl Partition {
             }
             self.run_queue();
             self.serve_claims();
-            // Not while somebody waits for an answer that is due, or on its way: a piece of it takes longer than a commit.
-            if self.settled.is_empty() && !self.is_awaited() {
-                self.run_left();
-            }
+            self.run_left();
             if !self.seal() {
                 self.open.overlay.encode_ahead();
             }
@@ -299,10 +296,8 @@ impl Partition {
         std::mem::take(&mut self.effects)
     }
 
-    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing. True if
-    /// there were any.
-    pub fn reply(&mut self) -> bool {
-        let told = !self.settled.is_empty();
+    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
+    pub fn reply(&mut self) {
         for Settled { done, served, tally } in std::mem::take(&mut self.settled) {
             self.answer_all(done, served);
             if let Some(tally) = tally {
@@ -310,7 +305,6 @@ impl Partition {
                 self.tell_effort();
             }
         }
-        told
     }
 
     fn tell_effort(&mut self) {
@@ -332,13 +326,7 @@ impl Partition {
     /// True if another `step` has work to do although nothing comes in.
     pub fn has_more(&self) -> bool {
         let queued = !self.queue.is_empty() && !self.open.closed;
-        let goes_on = self.can_go_on() && (self.left_waited || !self.is_awaited());
-        (queued || self.claims.has_fresh() || goes_on) && !self.is_full()
-    }
-
-    /// Whether callers wait for the commit that is on its way.
-    fn is_awaited(&self) -> bool {
-        self.flying.as_ref().is_some_and(Flying::is_awaited)
+        (queued || self.claims.has_fresh() || self.can_go_on()) && !self.is_full()
     }
 
     pub fn is_stopping(&self) -> bool {
