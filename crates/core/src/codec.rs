@@ -5,8 +5,10 @@
 use crate::record::execution::Remnant;
 use crate::schema::PartMask;
 use bytes::Bytes;
+use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 
 /// The version that is written. Older ones stay readable; enum variants are only ever appended.
 pub const VERSION: u8 = 1;
@@ -46,9 +48,46 @@ pub fn encode<T: Serialize>(value: &T) -> Bytes {
 
 /// The same in another format version, of something whose shape has changed.
 pub fn encode_as<T: Serialize>(version: u8, value: &T) -> Bytes {
-    let mut buffer = Vec::with_capacity(256);
+    thread_local! {
+        /// Used again and again: what is kept of a part is as long as it is, and nothing grows on the way.
+        static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+    let mut buffer = BUFFER.take();
+    buffer.clear();
     buffer.push(version);
-    postcard::to_extend(value, buffer).expect("codec: records hold nothing that postcard refuses").into()
+    postcard::serialize_with_flavor(value, Whole(&mut buffer))
+        .expect("codec: records hold nothing that postcard refuses");
+    let bytes = Bytes::copy_from_slice(&buffer);
+    if buffer.capacity() <= BUFFER_MAX {
+        BUFFER.set(buffer);
+    }
+    bytes
+}
+
+/// A buffer that is larger than this goes back to the allocator.
+const BUFFER_MAX: usize = 1 << 20;
+
+/// Takes runs of bytes as a whole; the library's own way to extend a vector takes them one by one.
+struct Whole<'b>(&'b mut Vec<u8>);
+
+impl Flavor for Whole<'_> {
+    type Output = ();
+
+    #[inline]
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    #[inline]
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
 }
 
 pub fn decode<T: DeserializeOwned>(part: &'static str, bytes: &[u8]) -> Result<T, DecodeError> {

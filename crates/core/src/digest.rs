@@ -59,7 +59,7 @@ fn tag(key: &[u8]) -> Option<&[u8]> {
 
 /// What two equal bodies have in common.
 pub fn fingerprint<T: Serialize>(body: &T) -> [u8; 32] {
-    let bytes = postcard::to_extend(body, Vec::new()).expect("digest: commands hold nothing that postcard refuses");
+    let bytes = postcard::to_allocvec(body).expect("digest: commands hold nothing that postcard refuses");
     Sha256::digest(&bytes).into()
 }
 

@@ -123,6 +123,26 @@ struct Slot {
     encoded: Option<Option<Write>>,
 }
 
+impl Slot {
+    /// The facets that were there before the batch.
+    fn old_facets(&self) -> Option<&[Value]> {
+        match self.encoded.as_ref().and_then(|write| write.as_ref()).map(|write| &write.what) {
+            Some(Change::Update { old, .. }) => Some(old),
+            Some(Change::Delete { old }) => old.as_deref(),
+            Some(Change::Insert(_)) | None => self.old_facets.as_deref(),
+        }
+    }
+
+    /// Forgets a write that was encoded ahead, because the record changes again.
+    fn take_back(&mut self) {
+        match self.encoded.take().flatten().map(|write| write.what) {
+            Some(Change::Update { old, .. }) => self.old_facets = Some(old),
+            Some(Change::Delete { old }) => self.old_facets = old,
+            Some(Change::Insert(_)) | None => {}
+        }
+    }
+}
+
 /// All changes of one batch.
 #[derive(Default)]
 pub struct Overlay {
@@ -139,6 +159,11 @@ pub struct Overlay {
 }
 
 impl Overlay {
+    /// An empty one, with room for as many events as another has.
+    pub fn like(other: &Overlay) -> Self {
+        Self { events: Vec::with_capacity(other.events.len()), ..Self::default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.due_drops.is_empty()
     }
@@ -221,7 +246,7 @@ impl Overlay {
             if key.kind() == Kind::Worker && stands_otherwise(&slot) {
                 lanes.insert((worker::LANE.0.into(), worker::LANE.1.into()));
             }
-            writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &slot)));
+            writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &mut slot)));
             if let Some(record) = &mut slot.record {
                 record.mark_clean();
             }
@@ -250,14 +275,15 @@ impl Overlay {
 /// A worker process has come, gone, or changed in what other nodes ask about it: most writes say only that it was seen.
 fn stands_otherwise(slot: &Slot) -> bool {
     let now = slot.record.as_ref().map(Record::facets);
-    let told = |facets: &Option<Vec<Value>>| {
-        facets.as_ref().map(|facets| (facets[worker_schema::SESSION].clone(), facets[worker_schema::STATE].clone()))
+    let told = |facets: Option<&[Value]>| {
+        facets.map(|facets| (facets[worker_schema::SESSION].clone(), facets[worker_schema::STATE].clone()))
     };
-    told(&slot.old_facets) != told(&now)
+    told(slot.old_facets()) != told(now.as_deref())
 }
 
 /// The write of a slot; `None` for a record that this batch made and removed again.
-fn write_of(key: Key, slot: &Slot) -> Option<Write> {
+/// The write takes the facets that were there with it, until `Slot::take_back`.
+fn write_of(key: Key, slot: &mut Slot) -> Option<Write> {
     let new_due = slot.record.as_ref().map(Record::due).unwrap_or_default();
     let due_add = new_due.iter().filter(|due| !slot.old_due.contains(due)).copied().collect();
     let due_remove = if planted::on(Defect::TimerEntryNotRemoved) {
@@ -267,14 +293,14 @@ fn write_of(key: Key, slot: &Slot) -> Option<Write> {
     };
     let what = match (&slot.record, slot.seen) {
         (None, None) if !slot.blind => return None,
-        (None, _) => Change::Delete { old: slot.old_facets.clone() },
+        (None, _) => Change::Delete { old: slot.old_facets.take() },
         (Some(record), None) => Change::Insert(Body {
             facets: record.facets(),
             parts: record.encode(record.loaded()).into_iter().filter(|(_, bytes)| bytes.is_some()).collect(),
         }),
         (Some(record), Some(_)) => {
             let body = Body { facets: record.facets(), parts: record.encode(record.dirty()) };
-            Change::Update { old: slot.old_facets.clone().unwrap_or_default(), body }
+            Change::Update { old: slot.old_facets.take().unwrap_or_default(), body }
         }
     };
     Some(Write { key, what, due_add, due_remove })
@@ -352,7 +378,7 @@ impl Effects {
                 };
                 Slot { seen, blind: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
-            slot.encoded = None;
+            slot.take_back();
             overlay.unencoded.push(key);
             // Written once, however often the batch changes it.
             let weight = pending.weight();

@@ -64,9 +64,13 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             calls.extend(effects.into_iter().map(|effect| perform(&shared, id, effect)));
             // Looked at before anybody is answered: that brings a commit to the store.
             arrived = at_once(&mut calls);
-            partition.reply();
+            let told = partition.reply();
             if done {
                 break;
+            }
+            if told {
+                // Whoever was answered goes on before the loop does: on a busy runtime it may be behind it on this thread.
+                tokio::task::yield_now().await;
             }
         }
     }

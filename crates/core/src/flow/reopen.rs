@@ -58,7 +58,7 @@ pub(crate) fn holds(
     if !impossible.is_empty() {
         return Err(still_impossible(tx, execution, &edges, &impossible)?.into());
     }
-    flow.hot.works = flow.hot.works.saturating_sub(siblings::forgive(execution.member_mut()));
+    flow.hot.settle(siblings::forgive(execution.member_mut()));
     for group in &waived {
         group::tell_waived(tx, execution, &who.name, group);
     }
@@ -388,7 +388,7 @@ fn settle_again(tx: &mut Tx<'_>, mut downstream: Execution, was_done: bool, foll
     let forgiven = siblings::forgive(downstream.member_mut());
     if forgiven > 0 {
         let mut flow = tx.flow_of(downstream.member_mut().flow)?;
-        flow.hot.works = flow.hot.works.saturating_sub(forgiven);
+        flow.hot.settle(forgiven);
         tx.put_flow(flow);
     }
     tx.put_execution(downstream);

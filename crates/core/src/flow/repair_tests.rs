@@ -420,7 +420,7 @@ fn fl_125_the_safety_net_cancels_nobody_and_leaves_every_byte() {
 fn fl_127_dispatcher_and_safety_net_cancel_each_sibling_once_and_end_the_entry_once() {
     // Each bit is a turn: whose it is, over and over.
     for turns in 0..32u32 {
-        let (mut world, flow, join) = owing(600);
+        let (mut world, flow, join) = owing(500);
         let due = world.execution(join).member().unwrap().owed_since().unwrap();
         let entry = DueEntry::new(Due { timer: Timer::GroupCancel, at: due }, Key::Execution(join));
         let (mut gone, mut was_there) = (0, true);
@@ -446,7 +446,7 @@ fn fl_127_dispatcher_and_safety_net_cancel_each_sibling_once_and_end_the_entry_o
         let all = turns != 0;
         assert_eq!((gone, owed(&world, join).is_none()), (u32::from(all), all), "{turns:b}: the entry ends once");
         if all {
-            assert_eq!(world.flow(flow).summary.members_neutral, 599, "{turns:b}");
+            assert_eq!(world.flow(flow).summary.members_neutral, 499, "{turns:b}");
         }
     }
 }

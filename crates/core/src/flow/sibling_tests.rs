@@ -101,3 +101,20 @@ fn fl_162_a_group_that_waits_again_owes_no_cancel() {
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
     assert_eq!(world.states(flow, &format!("{} j s0 s1", last())), ["completed", "waiting", "cancelled", "cancelled"]);
 }
+
+#[test]
+fn fl_83_a_verb_of_a_member_asks_for_none_of_its_edges_while_those_of_others_are_resolved() {
+    let mut world = World::new();
+    let (mut members, mut edges) = graph("u v");
+    members.extend((0..2_000).map(|at| member(&format!("d{at}"))));
+    edges.extend((0..2_000).map(|at| edge(&format!("{}>d{at}", if at < 1_900 { "u" } else { "v" }))));
+    let flow = world.submit_flow(NewFlow { members, edges, ..blank_flow() }).unwrap().id;
+    world.scan();
+    let held = world.claim_member(flow, "v");
+    world.run(calls::renew(held.id, fence(&held))).unwrap();
+    let usual = world.loads;
+    world.complete_member(flow, "u");
+    assert!(world.flow(flow).hot.works > 0, "edges are left");
+    world.run(calls::renew(held.id, fence(&held))).unwrap();
+    assert_eq!(world.loads, usual);
+}

@@ -9,7 +9,7 @@ use crate::execution::cancel;
 use crate::execution::finish::{self, End};
 use crate::execution::trouble;
 use crate::id::{ExecutionId, FlowId};
-use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_PER_COMMIT};
+use crate::limits::{NEED_LOOKS_MAX, SIBLINGS_AT_ONCE, SIBLINGS_PER_COMMIT};
 use crate::record::execution::{Cancel, Hold, HoldKey, Reason, State};
 use crate::record::member::{EndedBy, Group, GroupState, Inlet, Member, Mode, Owed, SiblingResult, Then};
 use crate::record::{Execution, Key, Record};
@@ -46,7 +46,7 @@ fn owe(tx: &mut Tx<'_>, downstream: ExecutionId, group: u8, cursor: u32) -> Resu
     tx.put_execution(execution);
     if fresh {
         let mut flow = tx.flow_of(flow)?;
-        flow.hot.works += 1;
+        flow.hot.owe();
         tx.put_flow(flow);
     }
     Ok(())
@@ -60,9 +60,9 @@ pub(crate) fn refuse_loser(tx: &mut Tx<'_>, execution: &Execution) -> Result<(),
         return Ok(());
     }
     match tx.flow_of(member.flow) {
-        Ok(flow) if flow.hot.works > 0 => {}
+        Ok(flow) if flow.hot.owing > 0 => {}
         Err(Stop::Miss) => return Err(Stop::Miss),
-        // The usual case: nothing of the flow is left to do. One that cannot be read fences nobody.
+        // The usual case: no group of the flow owes anything. One that cannot be read fences nobody.
         Ok(_) | Err(Stop::Rejected(_)) => return Ok(()),
     }
     match owed_to(tx, execution, member.outs)? {
@@ -301,7 +301,7 @@ fn oldest(execution: &Execution) -> Option<(u8, Owed)> {
 pub(crate) fn go_on(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Result<Expired, Stop> {
     let execution = tx.execution(id, WITH_INLETS)?;
     let Some((group, owed)) = oldest(&execution) else { return Ok(Expired::Stale) };
-    follow.siblings = SIBLINGS_PER_COMMIT;
+    follow.siblings = piece(owed.cursor);
     match walk(tx, &execution, group, owed.cursor, follow)? {
         Some(cursor) => {
             owe(tx, id, group, cursor)?;
@@ -312,6 +312,12 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Re
             Ok(Expired::Fired)
         }
     }
+}
+
+/// How many siblings are looked at behind so many. The first piece is small: while it is done, the caller waits for the
+/// commit that decided the group.
+fn piece(cursor: u32) -> usize {
+    if cursor as usize <= SIBLINGS_AT_ONCE { 2 * SIBLINGS_AT_ONCE } else { SIBLINGS_PER_COMMIT }
 }
 
 /// Groups that wait again owe nothing: whom they have not cancelled they need. Says how many owed.
@@ -328,7 +334,7 @@ fn settle(tx: &mut Tx<'_>, id: ExecutionId, group: u8) -> Result<(), Stop> {
     member.groups[usize::from(group)].owed = None;
     tx.put_execution(execution);
     let mut flow = tx.flow_of(flow)?;
-    flow.hot.works = flow.hot.works.saturating_sub(1);
+    flow.hot.settle(1);
     tx.put_flow(flow);
     Ok(())
 }

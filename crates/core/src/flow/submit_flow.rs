@@ -137,6 +137,7 @@ fn new(tx: &mut Tx<'_>, who: &Principal, plan: &Plan, id: FlowId) -> Result<Flow
         kept: 0,
         verify_at: None,
         doubt: None,
+        owing: 0,
         audit_at: None,
         audits: 0,
         updated_at: now,

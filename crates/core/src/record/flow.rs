@@ -247,6 +247,22 @@ pub struct Hot {
     pub audit_at: Option<Time>,
     pub audits: u32,
     pub updated_at: Time,
+    /// Of `works`, the groups: as long as there is one, a member may have lost without its own record saying so.
+    pub owing: u32,
+}
+
+impl Hot {
+    /// A group has been decided and still has siblings to cancel.
+    pub(crate) fn owe(&mut self) {
+        self.works += 1;
+        self.owing += 1;
+    }
+
+    /// So many groups owe nothing any more.
+    pub(crate) fn settle(&mut self, groups: u32) {
+        self.works = self.works.saturating_sub(groups);
+        self.owing = self.owing.saturating_sub(groups);
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -456,7 +472,7 @@ impl Flow {
                 parts.push((part, bytes()));
             }
         };
-        put(schema::HOT, &|| Some(codec::encode(&self.hot)));
+        put(schema::HOT, &|| Some(codec::encode_as(HOT_VERSION, &self.hot)));
         put(schema::DEFINITION, &|| Some(codec::encode(&*self.definition)));
         put(schema::SUMMARY, &|| Some(codec::encode(&self.summary)));
         put(schema::TAGS, &|| (!self.tags.is_empty()).then(|| codec::encode(&*self.tags)));
@@ -502,11 +518,23 @@ impl Flow {
         Ok(Self {
             id,
             definition: Arc::new(codec::required("definition", parts, schema::DEFINITION)?),
-            hot: codec::required("hot", parts, schema::HOT)?,
+            hot: decode_hot(parts)?,
             summary: codec::required("summary", parts, schema::SUMMARY)?,
             tags: Arc::new(codec::optional("tags", parts, schema::TAGS)?.unwrap_or_default()),
             trouble: codec::optional("trouble", parts, schema::TROUBLE)?,
             dirty: PartMask::NONE,
         })
+    }
+}
+
+/// What changes of a flow is written in this format version.
+pub(super) const HOT_VERSION: u8 = 2;
+
+fn decode_hot(parts: &[(u8, Bytes)]) -> Result<Hot, DecodeError> {
+    let bytes = codec::part(parts, schema::HOT).ok_or_else(|| DecodeError::new("hot", "is missing"))?;
+    match bytes.first() {
+        // It ends before the number of groups that owe. Their losers are fenced when their own records say so.
+        Some(1) => codec::decode_as(1, "hot", &[bytes, &[0][..]].concat()),
+        _ => codec::decode_as(HOT_VERSION, "hot", bytes),
     }
 }

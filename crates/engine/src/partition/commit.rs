@@ -37,6 +37,12 @@ pub struct Open {
 }
 
 impl Open {
+    /// An empty one, with the room that this one has taken: the next batch is often as large.
+    fn like(&self) -> Self {
+        let done = Vec::with_capacity(self.done.len());
+        Self { overlay: Overlay::like(&self.overlay), done, ..Self::default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.overlay.is_empty() && self.done.is_empty() && self.served.is_empty()
     }
@@ -137,7 +143,8 @@ impl Partition {
         if self.open.is_empty() {
             return false;
         }
-        let open = std::mem::take(&mut self.open);
+        let like = self.open.like();
+        let open = std::mem::replace(&mut self.open, like);
         self.claims_waited = self.claims.has_fresh();
         self.left_waited = !self.left.is_empty() && !open.went_on;
         self.lists.clear();

@@ -296,8 +296,10 @@ impl Partition {
         std::mem::take(&mut self.effects)
     }
 
-    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing.
-    pub fn reply(&mut self) {
+    /// Sends the answers that the last commit made true. Waiting for them costs the commit behind it nothing. True if
+    /// there were any.
+    pub fn reply(&mut self) -> bool {
+        let told = !self.settled.is_empty();
         for Settled { done, served, tally } in std::mem::take(&mut self.settled) {
             self.answer_all(done, served);
             if let Some(tally) = tally {
@@ -305,6 +307,7 @@ impl Partition {
                 self.tell_effort();
             }
         }
+        told
     }
 
     fn tell_effort(&mut self) {

@@ -126,11 +126,12 @@ impl Judge {
         edges.collect()
     }
 
-    fn works_of(&self, members: &BTreeMap<ExecutionId, &Execution>) -> u32 {
+    /// The pieces of work that are left, and how many of them are groups that owe cancels.
+    fn works_of(&self, members: &BTreeMap<ExecutionId, &Execution>) -> (u32, u32) {
         let owed = members.values().filter_map(|it| it.member()).flat_map(|member| &member.groups);
         let owed = owed.filter(|group| group.owed.is_some()).count();
         let keys = members.keys().flat_map(|id| [Work::Resolve, Work::Reopen].map(|work| Key::Continuation(*id, work)));
-        (owed + keys.filter(|key| self.records.contains_key(key)).count()) as u32
+        ((owed + keys.filter(|key| self.records.contains_key(key)).count()) as u32, owed as u32)
     }
 
     fn check_outcome(
@@ -139,9 +140,11 @@ impl Judge {
         members: &BTreeMap<ExecutionId, &Execution>,
         wrong: &mut Vec<(&'static str, String)>,
     ) {
-        let works = self.works_of(members);
-        if works != flow.hot.works {
-            wrong.push(("FL-233", format!("{works} pieces of work are left, it knows of {}", flow.hot.works)));
+        let (works, owing) = self.works_of(members);
+        if (works, owing) != (flow.hot.works, flow.hot.owing) {
+            let (knows, groups) = (flow.hot.works, flow.hot.owing);
+            let what = format!("{works} pieces of work are left, {owing} of groups; it knows of {knows} and {groups}");
+            wrong.push(("FL-233", what));
         }
         let live = members.values().filter(|it| !it.is_done());
         match &flow.hot.state {
