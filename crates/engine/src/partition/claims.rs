@@ -97,6 +97,9 @@ pub struct Waiter {
     loading: bool,
 }
 
+/// How soon a claim is tried again that another partition was about to serve.
+const BUSY_MS: u64 = 1;
+
 /// Fewest capabilities first, then longest waiting.
 type Place = (usize, u64);
 
@@ -105,6 +108,10 @@ pub struct Claims {
     next: u64,
     /// Claims that something has changed for.
     fresh: BTreeSet<Place>,
+    /// Of these, the ones that another partition was about to serve; it may find that it has nothing for them.
+    busy: BTreeSet<Place>,
+    /// When they are tried again, on the node's clock.
+    busy_until: Option<Time>,
     by_lane: BTreeMap<LaneKey, BTreeSet<Place>>,
     /// Repeats of claims whose commit is on its way.
     behind: Vec<Waiter>,
@@ -119,6 +126,8 @@ impl Default for Claims {
             // Numbers begin in the middle, so that a claim that is given back finds room in front.
             next: 1 << 32,
             fresh: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            busy_until: None,
             by_lane: BTreeMap::new(),
             behind: Vec::new(),
             lookups: BTreeMap::new(),
@@ -145,6 +154,7 @@ impl Claims {
     fn remove(&mut self, place: Place) -> Option<Waiter> {
         let waiter = self.waiting.remove(&place)?;
         self.fresh.remove(&place);
+        self.busy.remove(&place);
         for lane in waiter.job.spec.lane_keys() {
             if let Some(places) = self.by_lane.get_mut(&lane) {
                 places.remove(&place);
@@ -197,6 +207,22 @@ impl Claims {
 
     pub fn recheck_at(&self) -> Option<Time> {
         self.recheck_at.filter(|_| !self.waiting.is_empty())
+    }
+
+    /// Another partition is about to serve this one.
+    fn put_off(&mut self, place: Place, clock: Time) {
+        self.busy.insert(place);
+        self.busy_until.get_or_insert(clock + BUSY_MS);
+    }
+
+    /// When claims that were put off are tried again.
+    pub fn busy_until(&self) -> Option<Time> {
+        self.busy_until.filter(|_| !self.busy.is_empty())
+    }
+
+    pub fn retry_busy(&mut self) {
+        self.busy_until = None;
+        self.fresh.append(&mut self.busy);
     }
 }
 
@@ -348,9 +374,6 @@ impl Partition {
             self.claims.remove(place);
             return;
         }
-        if !waiter.job.seat.take() {
-            return;
-        }
         waiter.loading = false;
         let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
         let care = match waiter.job.everywhere {
@@ -358,6 +381,14 @@ impl Partition {
             false if self.node.description.exclusive || planted::on(Defect::ProgressNeedsWake) => Care::Known,
             false => Care::Fresh,
         };
+        if care == Care::Told && matches!(self.ready.best(&spec, turn, care), Best::Nothing) {
+            // Left to the others, some of which may have something.
+            return;
+        }
+        if !waiter.job.seat.take() {
+            self.claims.put_off(place, self.node.runtime.clock());
+            return;
+        }
         let (reply, end) = self.gather(&spec, max, turn, care);
         let waiter = self.claims.waiting.get_mut(&place).expect("claims: the waiter is not removed while it is served");
         let nothing = reply.executions.is_empty();

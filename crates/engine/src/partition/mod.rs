@@ -356,12 +356,15 @@ impl Partition {
         let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
         let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
         let recheck = alone.then(|| self.claims.recheck_at()).flatten();
-        [unknown, recheck, self.loss.retry_at()].into_iter().flatten().min()
+        [unknown, recheck, self.claims.busy_until(), self.loss.retry_at()].into_iter().flatten().min()
     }
 
     pub fn tick(&mut self) {
         let clock = self.node.runtime.clock();
         self.give_up_unknown(clock);
+        if self.claims.busy_until().is_some_and(|at| at <= clock) {
+            self.claims.retry_busy();
+        }
         if self.claims.recheck_at().is_some_and(|at| at <= clock) {
             self.recheck_claims(clock);
         }

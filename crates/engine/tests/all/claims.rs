@@ -253,3 +253,18 @@ async fn sd_26_a_claim_that_stops_short_says_that_there_is_more() {
     }
     assert!(!kit.client.claim(worker().max(40)).await.unwrap().more);
 }
+
+/// A claim waits in all partitions at once, and only one serves it: the one that has work must not take another, which is
+/// only looking, for that one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn sd_27_a_claim_that_waits_in_many_partitions_is_woken_by_each() {
+    // No second look makes good what was missed.
+    let kit = open_with(16, Config { recheck_ms: 3_600_000, ..Config::default() }).await;
+    for round in 0..1_000 {
+        let claim = kit.client.claim(worker().wait_ms(10_000));
+        let (reply, id) = tokio::join!(claim, kit.submit(Submission::new("mail")));
+        let work = reply.unwrap().executions.pop().unwrap_or_else(|| panic!("round {round}: {id} was not handed out"));
+        assert_eq!(work.id, id);
+        kit.client.complete(Completion::of(&work)).await.unwrap();
+    }
+}
