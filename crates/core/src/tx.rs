@@ -313,6 +313,7 @@ pub struct Tx<'a> {
     now: Time,
     limits: &'a Limits,
     rounds: u32,
+    batch_records: usize,
     writes: BTreeMap<Key, Pending>,
     /// Writes of rules that `within` has run before; `writes` is on top.
     kept: BTreeMap<Key, Pending>,
@@ -416,6 +417,7 @@ impl<'a> Tx<'a> {
             now,
             limits,
             rounds: 0,
+            batch_records: crate::limits::RECORDS_PER_COMMIT_MAX,
             writes: BTreeMap::new(),
             kept: BTreeMap::new(),
             kept_weight: 0,
@@ -444,6 +446,16 @@ impl<'a> Tx<'a> {
     pub fn after_rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds;
         self
+    }
+
+    /// Says at how many records the store wants a batch to be closed.
+    pub fn closed_at(mut self, batch_records: usize) -> Self {
+        self.batch_records = batch_records;
+        self
+    }
+
+    pub(crate) fn batch_records(&self) -> usize {
+        self.batch_records
     }
 
     pub(crate) fn rounds(&self) -> u32 {

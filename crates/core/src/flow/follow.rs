@@ -13,7 +13,6 @@ pub(crate) struct Follow {
     /// The engine gives the command a batch to itself.
     bulky: bool,
     edges: usize,
-    records: usize,
     pub siblings: usize,
     /// Groups that were decided and cancel what is left of their upstreams.
     pub decided: VecDeque<(ExecutionId, u8)>,
@@ -31,11 +30,9 @@ pub(crate) struct Follow {
     pub upstream: Option<ExecutionId>,
 }
 
-/// Records of a commit up to which ordinary commands do all that ends entail. Beyond it they leave it to continuations:
-/// a row of commands with a thousand edges each must not keep others waiting.
-const RECORDS: usize = 1_500;
-/// The same for a command that the engine gives a batch to itself.
-const RECORDS_BULKY: usize = 2_000;
+/// Records of a commit up to which commands do what ends entail, unless the store wants its batches smaller. The rest is
+/// left to continuations: whoever comes in between waits for the commit that is on its way, and for one more.
+const RECORDS: usize = 1_000;
 /// Records that an edge or a sibling takes, with what it changes at the other end.
 const RECORDS_EACH: usize = 3;
 /// Edges and siblings that a command deals with however full the commit is.
@@ -51,7 +48,6 @@ impl Follow {
         Self {
             bulky,
             edges: FANOUT_PER_COMMIT,
-            records: if bulky { RECORDS_BULKY } else { RECORDS },
             siblings: if bulky { SIBLINGS_PER_COMMIT } else { SIBLINGS_AT_ONCE },
             decided: VecDeque::new(),
             reopened: VecDeque::new(),
@@ -72,14 +68,14 @@ impl Follow {
 
     /// Edges that the command may still resolve in this commit.
     pub fn room(&self, tx: &Tx<'_>) -> usize {
-        let records = self.records.saturating_sub(tx.records_of_batch());
+        let records = RECORDS.min(tx.batch_records()).saturating_sub(tx.records_of_batch());
         let few = FEW.saturating_sub(FANOUT_PER_COMMIT - self.edges);
         self.edges.min((records / RECORDS_EACH).max(few))
     }
 
     /// Whether another sibling may be cancelled after so many; their own edges come behind.
     pub fn has_room_for_sibling(&self, tx: &Tx<'_>, cancelled: usize) -> bool {
-        cancelled < FEW || tx.records_of_batch() + cancelled * RECORDS_EACH < self.records
+        cancelled < FEW || tx.records_of_batch() + cancelled * RECORDS_EACH < RECORDS
     }
 
     pub fn resolved(&mut self) {

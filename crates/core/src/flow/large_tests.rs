@@ -32,6 +32,26 @@ fn fl_92_fl_93_a_long_chain_is_skipped_in_bounded_commits() {
 }
 
 #[test]
+fn fl_83_no_more_edges_than_the_store_wants_in_a_batch() {
+    let largest = |batch_records| {
+        let mut world = World::new();
+        world.batch_records = batch_records;
+        let mut fan = blank_flow();
+        fan.members = (0..900).map(|at| member(&format!("s{at}"))).chain([member("u")]).collect();
+        fan.edges = (0..900).map(|at| edge(&format!("u>s{at}"))).collect();
+        let fan = world.submit_flow(fan).unwrap().id;
+        world.scan();
+        world.largest = 0;
+        world.complete_member(fan, "u");
+        world.scan();
+        assert_eq!(world.flow(fan).summary.of(PublicState::Waiting), 900);
+        world.largest
+    };
+    assert!(largest(150) <= 150, "{} records in one commit", largest(150));
+    assert!(largest(2_000) > 500, "a store that takes more is given more");
+}
+
+#[test]
 fn fl_83_fl_115_what_follows_from_one_end_is_bounded_per_commit() {
     let count = 2_500;
     let names = |count: usize| (0..count).map(|at| member(&format!("s{at}")));

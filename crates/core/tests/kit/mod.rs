@@ -53,6 +53,8 @@ pub struct World {
     pub touched: Vec<Key>,
     /// Records that one commit wrote at most.
     pub largest: usize,
+    /// At how many records the store wants a batch to be closed.
+    pub batch_records: usize,
     /// What the deployment allows.
     pub limits: Limits,
 }
@@ -84,7 +86,7 @@ impl Base for Loaded {
 
 impl World {
     pub fn new() -> Self {
-        Self::default()
+        Self { batch_records: weft_core::limits::RECORDS_PER_COMMIT_MAX, ..Self::default() }
     }
 
     /// Moves the clock, never back.
@@ -117,7 +119,8 @@ impl World {
         self.touched.clear();
         loop {
             let overlay = Overlay::default();
-            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits).after_rounds(self.loads);
+            let mut tx =
+                Tx::new(&loaded, &overlay, self.now, &limits).after_rounds(self.loads).closed_at(self.batch_records);
             match apply(&mut tx, call) {
                 Ok(applied) => {
                     let effects = tx.finish().unwrap_or_else(|broken| panic!("{call:?}: {broken}"));

@@ -501,7 +501,9 @@ impl Partition {
     fn run_after(&mut self, call: &Call, turn: u64, probe: bool, rounds: u32) -> Ran {
         let now = self.tell_time();
         let view = View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
-        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits).after_rounds(rounds);
+        let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits)
+            .after_rounds(rounds)
+            .closed_at(self.node.description.batch_records);
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
         let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
         match applied {
