@@ -192,6 +192,32 @@ fn fl_101_fl_145_a_parent_that_waits_for_one_that_is_given_up_goes_on() {
 }
 
 #[test]
+fn fl_101_fl_145_a_child_that_was_given_up_can_be_named_and_has_failed() {
+    for part in [schema::HOT, schema::SPEC] {
+        let mut world = World::new();
+        let flow = world.flow_of("p", |_| {});
+        let held = world.claim_member(flow, "p");
+        world.within(&held, "v c w x y v>c").unwrap();
+        let [id, other] = ["c", "w"].map(|key| member_id(flow, key));
+        damage(&mut world, id, part);
+        world.complete_member(flow, "v");
+        let wait = |ids: &[ExecutionId], rule| {
+            let wait = calls::wait(held.id, fence(&held), Some(ids.to_vec()));
+            Command::WaitChildren(WaitChildren { rule, ..wait })
+        };
+        assert_eq!(world.run(wait(&[id], ChildrenRule::AllOf)).unwrap_err().code(), "internal", "it may yet be read");
+        discard(&mut world).unwrap();
+        let decided = |verdict| Ok(Reply::Children(Children::Decided { verdict }));
+        assert_eq!(world.run(wait(&[id], ChildrenRule::AllOf)), decided(Verdict::Impossible), "part {part}");
+        let waiting = Ok(Reply::Children(Children::Waiting { waiting: 1, repeated: false }));
+        assert_eq!(world.run(wait(&[other, id], ChildrenRule::AnyOf)), waiting, "part {part}");
+        let stranger = world.claim_member(flow, "w");
+        let foreign = Command::WaitChildren(calls::wait(stranger.id, fence(&stranger), Some(vec![id])));
+        assert_eq!(world.run(foreign), Err(Rejection::NotAChild { id }), "part {part}");
+    }
+}
+
+#[test]
 fn fl_145_one_that_had_ended_is_not_counted_twice() {
     let mut world = World::new();
     let flow = world.flow_of("u d a u>d", |_| {});

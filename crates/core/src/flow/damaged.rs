@@ -30,7 +30,10 @@ pub(crate) fn give_up(
     id: ExecutionId,
     follow: &mut Follow,
 ) -> Result<(), Stop> {
-    if flow.is_done() || !flow.is_visible() || stone(tx, id)?.is_some() || !is_listed(tx, flow.id, id)? {
+    if flow.is_done() || !flow.is_visible() || stone(tx, id)?.is_some() {
+        return Ok(());
+    }
+    if !is_listed(tx, List::LiveMembers(flow.id), id)? {
         return Ok(());
     }
     let remnant = tx.remnant(&Key::Execution(id)).unwrap_or_default();
@@ -105,11 +108,11 @@ pub(crate) fn stone(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<Tombstone
     }
 }
 
-/// Whether the index has it among the live members, whatever its bytes say.
-fn is_listed(tx: &mut Tx<'_>, flow: FlowId, id: ExecutionId) -> Result<bool, Stop> {
+/// Whether a list in key order has it, whatever its bytes say.
+pub(crate) fn is_listed(tx: &mut Tx<'_>, list: List, id: ExecutionId) -> Result<bool, Stop> {
     let before = id.uuid().as_u128().checked_sub(1);
     let before = before.map(|before| ExecutionId::new(id.partition(), Uuid::from_u128(before)));
-    Ok(tx.list(List::LiveMembers(flow), before)?.first() == Some(&id))
+    Ok(tx.list(list, before)?.first() == Some(&id))
 }
 
 /// Resolves the out-edges of one that was given up, from `from` on; the first that there was no room for. How many there
