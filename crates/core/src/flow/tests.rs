@@ -631,6 +631,22 @@ fn fl_44_a_deadline_that_passes_while_the_graph_is_built_gives_it_up() {
 }
 
 #[test]
+fn fl_44_a_piece_of_many_edges_wants_a_batch_to_itself() {
+    let bulky = |members: usize, from: u32| {
+        let mut flow = blank_flow();
+        flow.members = (0..members).map(|at| member(&format!("m{at}"))).collect();
+        let edges = (0..members).flat_map(|to| (0..to).map(move |from| edge(&format!("m{from}>m{to}"))));
+        flow.edges = edges.collect();
+        let plan = crate::flow::plan::Plan::new(flow, &crate::limits::Limits::default(), Time::ZERO).unwrap();
+        let command = Command::SubmitFlow(SubmitFlow { id: None, plan: plan.into(), from });
+        command.is_bulky()
+    };
+    assert!(!bulky(10, 0), "10 members and 45 edges");
+    assert!(bulky(20, 0), "20 members and 190 edges");
+    assert!(bulky(100, 0) && bulky(100, 1), "100 members and 4950 edges are two pieces");
+}
+
+#[test]
 fn fl_40_problems_name_the_place_and_the_keys() {
     let mut world = World::new();
     let code = |world: &mut World, line: &str, change: fn(&mut NewFlow)| world.try_flow(line, change).unwrap_err();
