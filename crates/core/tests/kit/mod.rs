@@ -45,6 +45,8 @@ pub struct World {
     fresh: u64,
     /// Rounds of loading that the last command needed.
     pub loads: u32,
+    /// Bytes that were loaded for it.
+    pub loaded: usize,
     /// How many more loads than usual a command may need before it is said to keep missing.
     pub loads_more: u32,
     /// Something wrong was put there on purpose: flows are not checked.
@@ -113,7 +115,7 @@ impl World {
     pub fn call(&mut self, call: &Call) -> Result<Reply, Rejection> {
         let limits = self.limits;
         let mut loaded = Loaded::default();
-        self.loads = 0;
+        (self.loads, self.loaded) = (0, 0);
         self.touched.clear();
         loop {
             let overlay = Overlay::default();
@@ -203,10 +205,13 @@ impl World {
         }
     }
 
-    fn load(&self, loaded: &mut Loaded, misses: Vec<Miss>) {
+    fn load(&mut self, loaded: &mut Loaded, misses: Vec<Miss>) {
         for miss in misses {
             match miss {
                 Miss::Record(key, parts) => {
+                    let asked = parts.with(key.kind().table().light);
+                    let there = self.records.get(&key).into_iter().flat_map(|stored| &stored.parts);
+                    self.loaded += there.filter(|(part, _)| asked.has(**part)).map(|(_, it)| it.len()).sum::<usize>();
                     let fresh = self.records.get(&key).map(|stored| (self.decode(key, stored, parts), stored.revision));
                     match (loaded.records.get_mut(&key), fresh) {
                         (Some(Some((Ok(old), _))), Some((Ok(new), _))) => old.absorb(&new),
