@@ -29,6 +29,8 @@ pub(crate) struct Follow {
     pub given_up: Vec<ExecutionId>,
     /// The upstream whose edges are being resolved.
     pub upstream: Option<ExecutionId>,
+    /// Members that new edges only gave another rank.
+    pub raised: usize,
 }
 
 /// Records of a commit up to which ordinary commands do all that ends entail. Beyond it they leave it to continuations:
@@ -60,6 +62,7 @@ impl Follow {
             depth: 0,
             given_up: Vec::new(),
             upstream: None,
+            raised: 0,
         }
     }
 

@@ -143,6 +143,28 @@ impl World {
         }
     }
 
+    /// Runs several calls in one commit.
+    pub fn together(&mut self, calls: &[Call]) -> Vec<Result<Reply, Rejection>> {
+        let (limits, mut loaded, mut overlay) = (self.limits, Loaded::default(), Overlay::default());
+        let mut answers = Vec::with_capacity(calls.len());
+        while let Some(call) = calls.get(answers.len()) {
+            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
+            match apply(&mut tx, call) {
+                Ok(applied) => {
+                    tx.finish().expect("no invariant is broken").merge(&mut overlay, &loaded);
+                    answers.push(Ok(applied.reply));
+                }
+                Err(Stop::Rejected(rejection)) => answers.push(Err(rejection)),
+                Err(Stop::Miss) => {
+                    let misses = tx.misses().collect();
+                    self.load(&mut loaded, misses);
+                }
+            }
+        }
+        self.commit(overlay);
+        answers
+    }
+
     /// As the engine does after a refusal: what the audit log says of it.
     fn note_refusal(&mut self, call: &Call, rejection: &Rejection) {
         let (limits, mut loaded) = (Limits::default(), Loaded::default());
