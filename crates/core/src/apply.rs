@@ -11,7 +11,7 @@ use crate::flow;
 use crate::flow::follow::{self, Follow};
 use crate::id::PartitionId;
 use crate::key::{change_key, create_key, key_of, revoke_key, rotate_key, touch_key};
-use crate::limits::Limits;
+use crate::limits::{BATCH_RECORDS_MAX, Limits};
 use crate::node::{drain_node, drains_key, heartbeat};
 use crate::record::dedup::{Body, What};
 use crate::record::{BulkJob, Dedup, Key, Record};
@@ -21,6 +21,9 @@ use crate::text::check_key;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
 use crate::worker;
+
+/// When a call may find more room than its batch had.
+const NO_ROOM_MS: u64 = 100;
 
 /// A call that went through.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -216,7 +219,15 @@ pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
 fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     let mut follow = Follow::new(&call.command);
     let mut reply = rule(tx, call, &mut follow)?;
+    let raised = follow.raised;
     follow::follow(tx, follow)?;
+    if let Command::GrowFlow(_) = &call.command {
+        flow::grow::check_size(tx, raised)?;
+    }
+    // What others in the batch have done is not lost because this does not fit beside it.
+    if tx.records_of_batch() > BATCH_RECORDS_MAX {
+        return Err(Rejection::Busy { retry_after_ms: NO_ROOM_MS }.into());
+    }
     match (&mut reply, &call.command) {
         (Reply::FlowCancelled(told), Command::CancelFlow(cmd)) => flow::cancel_flow::tell(tx, cmd.flow, told)?,
         (Reply::FlowSubmitted(told), _) if !told.purged => told.state = tx.flow_of(told.id)?.public_state(),

@@ -153,7 +153,7 @@ pub enum Rejection {
     BadGraph {
         problems: Vec<Problem>,
     },
-    /// Whether there is a cycle could not be found out within the bounds of one commit.
+    /// More members are to be reordered than one commit takes, or than are looked at to find out whether there is a cycle.
     GraphTooLarge {
         visited: u32,
     },
@@ -410,7 +410,7 @@ impl fmt::Display for Rejection {
                 Ok(())
             }
             Self::GraphTooLarge { visited } => {
-                write!(f, "looked at {visited} members without finding out whether the edges close a cycle; ")?;
+                write!(f, "looked at {visited} members that the edges reorder, and one commit does not take them; ")?;
                 write!(f, "add edges from earlier members to later ones")
             }
             Self::UnknownPolicy { what } => write!(f, "cannot act on what a later version wrote: {what}"),

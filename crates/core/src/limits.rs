@@ -104,6 +104,8 @@ pub const FLOW_SUBMIT_EDGES_MAX: usize = 50_000;
 /// Members and edges together that one call adds to a flow that is there: one commit takes them all, and an edge may
 /// write the members at its ends as well.
 pub const FLOW_GROW_MAX: usize = FLOW_RECORDS_PER_COMMIT / 2;
+/// Records that such a call may write, with the members whose ranks it raises and those it skips.
+pub const FLOW_GROW_RECORDS_MAX: usize = 3_500;
 pub const GROUPS_PER_MEMBER_MAX: usize = 16;
 pub const NODE_KEY_MAX: usize = 128;
 pub const INPUT_NAME_MAX: usize = 64;
@@ -116,6 +118,8 @@ pub const SIBLINGS_AT_ONCE: usize = 16;
 /// Out-edges of a sibling that are looked at before it is kept as needed.
 pub const NEED_LOOKS_MAX: u32 = 1_000;
 pub const CYCLE_VISITS_MAX: u32 = 10_000;
+/// Edges of a skipped member whose upstreams have ended otherwise since, or live again, when it is replayed.
+pub const REPLAY_EDGES_MAX: usize = 2_500;
 pub const VERIFY_PAGE: usize = 500;
 /// How long after a change the counters of a flow are compared with a recount.
 pub const VERIFY_AFTER_MS: u64 = 15_000;
@@ -135,6 +139,9 @@ pub const PROBLEMS_MAX: usize = 20;
 const RECORDS_PER_EDGE_MAX: usize = 3;
 const _: () = assert!(FANOUT_PER_COMMIT * RECORDS_PER_EDGE_MAX + 500 <= RECORDS_PER_COMMIT_MAX);
 const _: () = assert!(FLOW_RECORDS_PER_COMMIT + 500 <= RECORDS_PER_COMMIT_MAX);
+const _: () = assert!(FLOW_GROW_RECORDS_MAX + 500 <= BATCH_RECORDS_MAX);
+const _: () = assert!(BULK_RECORDS_PER_COMMIT + REPLAY_EDGES_MAX + 500 <= BATCH_RECORDS_MAX);
+const _: () = assert!(FLOW_GROW_MAX * 2 < FLOW_GROW_RECORDS_MAX);
 pub const ACTIONS_MAX: usize = 256;
 pub const LEASE_EPISODES_MAX: usize = 64;
 pub const LIST_LIMIT_DEFAULT: usize = 50;
@@ -191,6 +198,8 @@ pub const AUDIT_TEXT_MAX: usize = 512;
 /// What every store takes in one commit.
 pub const RECORDS_PER_COMMIT_MAX: usize = 4096;
 pub const BYTES_PER_COMMIT_MAX: usize = 20 << 20;
+/// What commands may fill of it; the rest is for what is kept beside them, such as replies and the audit log.
+pub const BATCH_RECORDS_MAX: usize = RECORDS_PER_COMMIT_MAX - 96;
 
 pub const DAY_MS: u64 = 24 * 3_600_000;
 

@@ -18,7 +18,7 @@ impl Command {
                     | Timer::FlowEnding
                     | Timer::FlowPurge
             ),
-            Command::SubmitFlow(submit) => submit.plan.members() > 100,
+            Command::SubmitFlow(submit) => submit.plan.records(submit.from) > 100,
             Command::GrowFlow(grow) => grow.members.len() + grow.edges.len() > 100,
             Command::SubmitAll(_) | Command::AdvanceBulk(_) | Command::SealFlow(_) | Command::CancelFlow(_) => true,
             _ => false,

@@ -86,7 +86,10 @@ fn fire(tx: &mut Tx<'_>, mut execution: Execution, cmd: &Expire, by: &Text) -> R
             };
             fail::after_failure(tx, execution, failing, by)?;
         }
-        Timer::Deadline => deadline(tx, execution, by)?,
+        Timer::Deadline => match unfinished_flow(tx, &execution)? {
+            Some(flow) => never_whole(tx, execution, flow),
+            None => deadline(tx, execution, by)?,
+        },
         Timer::Until => {
             let waits = settle::waits(&execution).ok_or(Rejection::internal("E11 only Delayed waits for a time"))?;
             settle::settle(&mut execution, waits, now);
@@ -133,6 +136,23 @@ fn fire_flow(tx: &mut Tx<'_>, flow: Flow, timer: Timer, by: &Text, follow: &mut 
         }
         _ => Err(Rejection::internal("E11 a flow goes on by a command of its own").into()),
     }
+}
+
+/// The flow of a member, if it is not whole yet.
+fn unfinished_flow(tx: &mut Tx<'_>, execution: &Execution) -> Result<Option<Flow>, Stop> {
+    let Some(member) = execution.member() else { return Ok(None) };
+    Ok(Some(tx.flow_of(member.flow)?).filter(|flow| flow.hot.building.is_some()))
+}
+
+/// A member may not end before all edges are there that its end resolves, so the graph can no longer become what was asked
+/// for: what is there of it goes.
+fn never_whole(tx: &mut Tx<'_>, mut execution: Execution, flow: Flow) {
+    if flow.hot.purging.is_none() {
+        purge_flow::give_up(tx, flow);
+    }
+    // It goes with the flow, and is not met again until then.
+    execution.hot.deadline_at = None;
+    tx.put_execution(execution);
 }
 
 /// Ends it because its deadline is reached, whatever state it is in.

@@ -1,11 +1,13 @@
 //! What an operator does with parked items: lets them be tried again, or gives them up.
 
+use super::trouble;
 use crate::command::{DiscardParked, Principal, RetryParked};
 use crate::error::Rejection;
 use crate::flow::damaged;
 use crate::flow::follow::Follow;
 use crate::id::PartitionId;
 use crate::limits::REASON_MAX;
+use crate::record::continuation::Work;
 use crate::record::trouble::{Failing, Trouble};
 use crate::record::{DeadLetter, Key, Record};
 use crate::reply::Reply;
@@ -125,11 +127,23 @@ pub fn discard_parked(
 
 /// What does not decode belongs to nobody in particular, unless it is known to be of a flow.
 fn of_flow(tx: &mut Tx<'_>, who: &Principal, key: Key, letter: &DeadLetter, follow: &mut Follow) -> Result<(), Stop> {
-    let named = letter.body.flow.or_else(|| Some(tx.remnant(&key)?.member?.flow));
+    let named = match (letter.body.flow, key) {
+        (Some(flow), _) => Some(flow),
+        (None, Key::Execution(id) | Key::Continuation(id, _)) => trouble::flow_of(tx, id)?,
+        (None, _) => None,
+    };
     let Some(flow) = named.map(|id| tx.find_flow(id)).transpose()?.flatten() else { return Ok(()) };
     may_touch(who, &flow.definition.namespace)?;
     match key {
-        Key::Execution(id) => damaged::give_up(tx, who, flow, id, follow),
+        Key::Execution(id) => {
+            // Siblings of a group that owes are parked under the same timer, but not for an entry of their own.
+            let owes = letter.body.timer == Timer::GroupCancel && letter.uuid != trouble::letter_of(key);
+            damaged::give_up(tx, who, flow, id, owes, follow)
+        }
+        Key::Continuation(_, Work::Resolve | Work::Reopen) => {
+            damaged::give_up_work(tx, flow, key);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

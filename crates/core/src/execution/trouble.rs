@@ -4,6 +4,7 @@ use crate::change::DueEntry;
 use crate::command::{DropEntry, Principal, RecordTrouble};
 use crate::error::Rejection;
 use crate::event::{Event, Fact};
+use crate::flow::damaged;
 use crate::id::{ExecutionId, FlowId, PartitionId};
 use crate::limits::*;
 use crate::record::dead_letter::Body;
@@ -151,11 +152,14 @@ fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event 
 }
 
 /// The flow of an execution, if it can be told.
-fn flow_of(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>, Stop> {
+pub(crate) fn flow_of(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>, Stop> {
     match tx.find_execution(id, PartMask::NONE) {
-        Ok(owner) => Ok(owner.and_then(|owner| Some(owner.member()?.flow))),
-        Err(Stop::Rejected(_)) => Ok(tx.remnant(&Key::Execution(id)).and_then(|remnant| Some(remnant.member?.flow))),
+        Ok(Some(owner)) => Ok(owner.member().map(|member| member.flow)),
         Err(Stop::Miss) => Err(Stop::Miss),
+        Ok(None) | Err(Stop::Rejected(_)) => match tx.remnant(&Key::Execution(id)).and_then(|remnant| remnant.member) {
+            Some(member) => Ok(Some(member.flow)),
+            None => Ok(damaged::stone(tx, id)?.map(|stone| stone.body.flow)),
+        },
     }
 }
 
@@ -228,7 +232,7 @@ fn entry_flow(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Option<FlowId>, Stop> 
     let key = entry.and_then(|entry| Key::from_bytes(cmd.partition, Kind::from_u8(entry.kind)?, &entry.key));
     match key {
         Some(Key::Flow(id)) => Ok(Some(id)),
-        Some(Key::Execution(id)) => flow_of(tx, id),
+        Some(Key::Execution(id) | Key::Continuation(id, _)) => flow_of(tx, id),
         _ => Ok(None),
     }
 }
@@ -286,6 +290,14 @@ pub(crate) fn forget_disarmed_flow(flow: &mut Flow) -> Vec<Uuid> {
     gone.into_iter().filter_map(|item| item.letter).collect()
 }
 
+/// The letter under which a record that does not decode is parked.
+pub(crate) fn letter_of(key: Key) -> Uuid {
+    let digest = crate::digest::digest(&[b"damaged", &[key.kind() as u8], key.to_bytes().as_slice()]);
+    let mut name = [0; 16];
+    name.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(name)
+}
+
 /// Parks a record that does not decode, so that what was to be done with others goes on. Its bytes stay untouched, and
 /// it is parked once, however often it is met; one that was given up is not parked again.
 pub(crate) fn park_damaged(
@@ -296,10 +308,8 @@ pub(crate) fn park_damaged(
     rejection: &Rejection,
 ) -> Result<(), Stop> {
     let bytes = Bytes::copy_from_slice(key.to_bytes().as_slice());
-    let digest = crate::digest::digest(&[b"damaged", &[key.kind() as u8], &bytes]);
-    let mut name = [0; 16];
-    name.copy_from_slice(&digest[..16]);
-    let letter = Key::DeadLetter(key.partition(), Uuid::from_bytes(name));
+    let name = letter_of(key);
+    let letter = Key::DeadLetter(key.partition(), name);
     let given_up = match key {
         Key::Execution(id) => Some(Key::Tombstone(id)),
         _ => None,
@@ -324,7 +334,7 @@ pub(crate) fn park_damaged(
         expires_at: None,
         flow,
     };
-    insert_letter(tx, key.partition(), Uuid::from_bytes(name), body);
+    insert_letter(tx, key.partition(), name, body);
     Ok(())
 }
 

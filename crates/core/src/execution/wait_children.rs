@@ -99,13 +99,31 @@ fn named(tx: &mut Tx<'_>, parent: &Execution, ids: &[ExecutionId]) -> Result<Vec
     }
     load(tx, ids)?;
     let mut found = Vec::with_capacity(ids.len());
+    let mut missing = false;
     for id in ids {
-        match tx.find_execution(*id, PartMask::NONE)? {
-            Some(child) if child.spec.parent == Some(parent.id) => found.push((*id, outcome(&child))),
-            _ => return Err(Rejection::NotAChild { id: *id }.into()),
+        match tx.find_execution(*id, PartMask::NONE) {
+            Ok(Some(child)) if child.spec.parent == Some(parent.id) => found.push((*id, outcome(&child))),
+            Ok(_) => return Err(Rejection::NotAChild { id: *id }.into()),
+            Err(Stop::Rejected(rejection)) => match given_up(tx, parent, *id, rejection) {
+                Ok(outcome) => found.push((*id, Some(outcome))),
+                Err(Stop::Miss) => missing = true,
+                Err(stop) => return Err(stop),
+            },
+            Err(Stop::Miss) => missing = true,
         }
     }
-    Ok(found)
+    if missing { Err(Stop::Miss) } else { Ok(found) }
+}
+
+/// How a child counts that cannot be read: not at all, unless it was given up.
+fn given_up(tx: &mut Tx<'_>, parent: &Execution, id: ExecutionId, unreadable: Rejection) -> Result<Outcome, Stop> {
+    let stone = damaged::stone(tx, id)?.ok_or(unreadable)?;
+    let is_child = match tx.remnant(&Key::Execution(id)).and_then(|remnant| remnant.parent) {
+        Some(named) => named == parent.id,
+        // Where its own word is lost, the index has it.
+        None => damaged::is_listed(tx, List::Children(parent.id), id)?,
+    };
+    if is_child { Ok(stone.body.outcome) } else { Err(Rejection::NotAChild { id }.into()) }
 }
 
 /// All children that have not ended.

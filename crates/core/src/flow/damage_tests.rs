@@ -1,5 +1,6 @@
 //! Flows with a member that cannot be read: it is parked and passed by, and an operator decides what becomes of it.
 
+use crate::change::DueEntry;
 use crate::command::*;
 use crate::error::Rejection;
 use crate::event::Fact;
@@ -7,6 +8,7 @@ use crate::flow::member_id;
 use crate::kit::calls::{self, call, fence};
 use crate::kit::flows::*;
 use crate::kit::{PARTITION, World};
+use crate::record::continuation::Work;
 use crate::record::execution::{Outcome, PublicState, Reason, Verdict};
 use crate::record::flow::{Cause, FailurePolicy, FlowOutcome, Mode, Remaining, State};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
@@ -15,6 +17,7 @@ use crate::reply::{Children, InputValue, Reply};
 use crate::schema::{Timer, execution as schema, flow as flow_schema};
 use crate::{ExecutionId, FlowId};
 use bytes::Bytes;
+use uuid::Uuid;
 
 const CANCEL: Remaining = Remaining::Cancel(Mode::Immediate);
 
@@ -192,6 +195,32 @@ fn fl_101_fl_145_a_parent_that_waits_for_one_that_is_given_up_goes_on() {
 }
 
 #[test]
+fn fl_101_fl_145_a_child_that_was_given_up_can_be_named_and_has_failed() {
+    for part in [schema::HOT, schema::SPEC] {
+        let mut world = World::new();
+        let flow = world.flow_of("p", |_| {});
+        let held = world.claim_member(flow, "p");
+        world.within(&held, "v c w x y v>c").unwrap();
+        let [id, other] = ["c", "w"].map(|key| member_id(flow, key));
+        damage(&mut world, id, part);
+        world.complete_member(flow, "v");
+        let wait = |ids: &[ExecutionId], rule| {
+            let wait = calls::wait(held.id, fence(&held), Some(ids.to_vec()));
+            Command::WaitChildren(WaitChildren { rule, ..wait })
+        };
+        assert_eq!(world.run(wait(&[id], ChildrenRule::AllOf)).unwrap_err().code(), "internal", "it may yet be read");
+        discard(&mut world).unwrap();
+        let decided = |verdict| Ok(Reply::Children(Children::Decided { verdict }));
+        assert_eq!(world.run(wait(&[id], ChildrenRule::AllOf)), decided(Verdict::Impossible), "part {part}");
+        let waiting = Ok(Reply::Children(Children::Waiting { waiting: 1, repeated: false }));
+        assert_eq!(world.run(wait(&[other, id], ChildrenRule::AnyOf)), waiting, "part {part}");
+        let stranger = world.claim_member(flow, "w");
+        let foreign = Command::WaitChildren(calls::wait(stranger.id, fence(&stranger), Some(vec![id])));
+        assert_eq!(world.run(foreign), Err(Rejection::NotAChild { id }), "part {part}");
+    }
+}
+
+#[test]
 fn fl_145_one_that_had_ended_is_not_counted_twice() {
     let mut world = World::new();
     let flow = world.flow_of("u d a u>d", |_| {});
@@ -217,6 +246,136 @@ fn fl_145_only_operators_of_its_namespace_give_a_member_up() {
     stranger.principal.namespace = "elsewhere".into();
     assert_eq!(world.call(&stranger), Err(Rejection::DeadLetterNotFound));
     assert_eq!((world.flow_state(flow), letters(&world).len()), ("ending", 1));
+}
+
+/// As the scanner that meets an entry whose record does not decode: the entry goes, and a dead letter stays.
+fn drop_entry(world: &mut World, key: Key, timer: Timer) -> Uuid {
+    let bytes = key.to_bytes();
+    let is_it = |entry: &&DueEntry| entry.timer() == Some(timer) && entry.key[..] == bytes.as_slice()[..];
+    let entry = world.due.iter().find(is_it).cloned().expect("it is due");
+    assert_eq!(world.expire(key, timer, entry.at).unwrap_err().code(), "internal");
+    let (scanner, fresh) = ("edge_cancel_dispatcher".into(), world.fresh());
+    let entry = Some(entry);
+    let drop = DropEntry { partition: PARTITION, entry, scanner, error: "broken".into(), poison: false, fresh };
+    let engine = Principal::engine();
+    world.call(&Call { principal: engine, ..call(Command::DropEntry(drop)) }).unwrap();
+    fresh
+}
+
+fn discard_letter(world: &mut World, letter: Uuid) {
+    let discard = DiscardParked { letter, partition: PARTITION, reason: "lost".into() };
+    assert_eq!(world.run(Command::DiscardParked(discard)), Ok(Reply::Noted));
+}
+
+/// A race of 40 for `j`, of which the first has won and most still wait for their cancel.
+fn race(world: &mut World) -> FlowId {
+    let mut race = blank_flow();
+    race.members = (0..40).map(|at| member(&format!("s{at}"))).chain([member("j")]).collect();
+    race.edges = (0..40).map(|at| edge(&format!("s{at}>j"))).collect();
+    policy(&mut race, "j", MAIN, GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    let flow = world.submit_flow(race).unwrap().id;
+    world.complete_member(flow, "s0");
+    assert_eq!((world.flow(flow).hot.works, world.flow(flow).hot.owing), (1, 1));
+    flow
+}
+
+/// Ends an upstream of a member that does not decode; the letter under which that is parked.
+fn meet(world: &mut World, flow: FlowId, id: ExecutionId) -> Uuid {
+    let key = (0..40).map(|at| format!("s{at}")).find(|key| world.state(flow, key) == "waiting").unwrap();
+    world.complete_member(flow, &key);
+    let bytes = Key::Execution(id).to_bytes();
+    let parked =
+        |letter: &DeadLetter| letter.body.timer == Timer::Resolve && letter.body.key[..] == bytes.as_slice()[..];
+    letters(world).into_iter().find(parked).expect("FL-85 it is parked").uuid
+}
+
+#[test]
+fn fl_145_a_downstream_that_owes_cancels_and_is_given_up_owes_nothing() {
+    for part in [schema::HOT, schema::SPEC, schema::MEMBER] {
+        let mut world = World::new();
+        let flow = race(&mut world);
+        let id = member_id(flow, "j");
+        damage(&mut world, id, part);
+        let entry = drop_entry(&mut world, Key::Execution(id), Timer::GroupCancel);
+        // Nobody can tell the flow of one whose membership is broken, before the flow itself meets it.
+        let letter = if part == schema::MEMBER { meet(&mut world, flow, id) } else { entry };
+        discard_letter(&mut world, letter);
+        let hot = world.flow(flow).hot;
+        assert_eq!((hot.works, hot.owing), (0, 0), "part {part}");
+        let live = (0..40).map(|at| format!("s{at}")).filter(|key| world.state(flow, key) == "waiting");
+        for key in live.collect::<Vec<_>>() {
+            world.complete_member(flow, &key);
+        }
+        assert_eq!(world.flow_state(flow), "failed", "part {part}");
+    }
+}
+
+#[test]
+fn fl_145_a_downstream_that_has_ended_and_owes_keeps_no_flow_from_its_end() {
+    for part in [schema::HOT, schema::SPEC] {
+        let mut world = World::new();
+        let flow = race(&mut world);
+        world.complete_member(flow, "j");
+        let id = member_id(flow, "j");
+        damage(&mut world, id, part);
+        cancel(&mut world, flow);
+        let letter = drop_entry(&mut world, Key::Execution(id), Timer::GroupCancel);
+        assert_eq!((world.flow(flow).summary.live(), world.flow_state(flow)), (0, "ending"));
+        discard_letter(&mut world, letter);
+        let done = world.flow(flow);
+        let completed = done.summary.of(PublicState::Completed);
+        assert_eq!((done.public_state().name(), completed), ("cancelled", 2), "part {part}");
+    }
+}
+
+#[test]
+fn fl_145_what_was_owed_is_settled_once_however_often_it_is_parked() {
+    for part in [schema::HOT, schema::SPEC] {
+        let mut world = World::new();
+        let flow = race(&mut world);
+        let id = member_id(flow, "j");
+        damage(&mut world, id, part);
+        cancel(&mut world, flow);
+        let first = letters(&world)[0].uuid;
+        let second = drop_entry(&mut world, Key::Execution(id), Timer::GroupCancel);
+        // Another group owes as well: what is settled is not its.
+        let other = Key::Flow(flow);
+        let mut stands = world.flow(flow);
+        stands.hot.owe();
+        let parts = Record::Flow(Box::new(stands)).encode(flow_schema::LIGHT);
+        let stored = world.records.get_mut(&other).unwrap();
+        stored.parts.extend(parts.into_iter().filter_map(|(part, bytes)| Some((part, bytes?))));
+        for letter in [first, second] {
+            discard_letter(&mut world, letter);
+        }
+        assert_eq!((world.flow(flow).hot.works, world.flow(flow).hot.owing), (1, 1), "part {part}");
+    }
+}
+
+#[test]
+fn fl_145_left_over_work_that_cannot_be_read_keeps_no_flow_from_its_end() {
+    let mut world = World::new();
+    let mut fan = blank_flow();
+    let count = 1_500;
+    fan.members = (0..count).map(|at| member(&format!("d{at}"))).chain([member("u")]).collect();
+    fan.edges = (0..count).map(|at| edge(&format!("u>d{at}"))).collect();
+    let flow = world.submit_flow(fan).unwrap().id;
+    world.scan();
+    world.planted = true;
+    world.complete_member(flow, "u");
+    let key = Key::Continuation(member_id(flow, "u"), Work::Resolve);
+    world.records.get_mut(&key).unwrap().parts.insert(0, "broken".into()).unwrap();
+    let letter = drop_entry(&mut world, key, Timer::Resolve);
+    assert_eq!(letters(&world)[0].body.flow, Some(flow), "it is named among what is parked of the flow");
+    let mut stranger = call(Command::DiscardParked(DiscardParked { letter, partition: PARTITION, reason: "".into() }));
+    stranger.principal.namespace = "elsewhere".into();
+    assert_eq!(world.call(&stranger), Err(Rejection::DeadLetterNotFound));
+    discard_letter(&mut world, letter);
+    assert_eq!((world.flow(flow).hot.works, world.records.contains_key(&key)), (0, false));
+    assert!(world.flow(flow).summary.edges_pending > 0);
+    world.at(700_000).scan();
+    let waiting = world.flow(flow).summary.of(PublicState::Waiting);
+    assert_eq!((waiting, world.flow(flow).hot.works), (count as u32, 0), "the audit begins it anew");
 }
 
 #[test]

@@ -22,18 +22,36 @@ use crate::tx::{List, Stop, Tx};
 use uuid::Uuid;
 
 /// A live member that cannot be read has failed: it is counted, and those that wait for it are told. One that had ended
-/// counts as what it was, and one that was given up before is given up once.
+/// counts as what it was, and one that was given up before is given up once. `owes` says that its entry among those that
+/// owe cancels went with it.
 pub(crate) fn give_up(
     tx: &mut Tx<'_>,
     who: &Principal,
     mut flow: Flow,
     id: ExecutionId,
+    owes: bool,
     follow: &mut Follow,
 ) -> Result<(), Stop> {
-    if flow.is_done() || !flow.is_visible() || stone(tx, id)?.is_some() || !is_listed(tx, flow.id, id)? {
+    if flow.is_done() || !flow.is_visible() {
         return Ok(());
     }
+    let given_up = stone(tx, id)?.is_some();
+    let lives = !given_up && is_listed(tx, List::LiveMembers(flow.id), id)?;
     let remnant = tx.remnant(&Key::Execution(id)).unwrap_or_default();
+    // Nobody cancels its siblings any more, and the flow must not wait for that.
+    let settled = match &remnant.member {
+        _ if !lives && (given_up || !owes) => 0,
+        Some(member) => member.groups.iter().filter(|group| group.owed.is_some()).count() as u32,
+        // What it owed is lost. To wait for that would be for ever, and to settle too much only fences nobody for a moment.
+        None => flow.hot.owing.min(1),
+    };
+    flow.hot.settle(settled);
+    if !lives {
+        if settled > 0 {
+            tx.put_flow(flow);
+        }
+        return Ok(());
+    }
     let read = remnant.hot.as_ref().map(|hot| hot.public_state()).filter(|state| !state.is_terminal());
     let was = read.unwrap_or_else(|| likely(&flow));
     let stone = stone_of(flow.id, id, &remnant);
@@ -105,11 +123,11 @@ pub(crate) fn stone(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<Tombstone
     }
 }
 
-/// Whether the index has it among the live members, whatever its bytes say.
-fn is_listed(tx: &mut Tx<'_>, flow: FlowId, id: ExecutionId) -> Result<bool, Stop> {
+/// Whether a list in key order has it, whatever its bytes say.
+pub(crate) fn is_listed(tx: &mut Tx<'_>, list: List, id: ExecutionId) -> Result<bool, Stop> {
     let before = id.uuid().as_u128().checked_sub(1);
     let before = before.map(|before| ExecutionId::new(id.partition(), Uuid::from_u128(before)));
-    Ok(tx.list(List::LiveMembers(flow), before)?.first() == Some(&id))
+    Ok(tx.list(list, before)?.first() == Some(&id))
 }
 
 /// Resolves the out-edges of one that was given up, from `from` on; the first that there was no room for. How many there
@@ -161,6 +179,17 @@ fn leave(tx: &mut Tx<'_>, id: ExecutionId, next: u32) -> Result<(), Stop> {
     }
     tx.put(Record::Continuation(Box::new(Continuation { owner: id, body })));
     Ok(())
+}
+
+/// Left-over work that cannot be read goes, and the flow no longer waits for it. Edges that it leaves pending are found by
+/// the audit.
+pub(crate) fn give_up_work(tx: &mut Tx<'_>, mut flow: Flow, key: Key) {
+    if flow.is_done() || !flow.is_visible() {
+        return;
+    }
+    flow.hot.works = flow.hot.works.saturating_sub(1);
+    tx.put_flow(flow);
+    tx.delete_blind(key);
 }
 
 /// Goes on with the edges of one that was given up. A continuation without anybody behind it goes, and is told of.

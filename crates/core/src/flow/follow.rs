@@ -28,6 +28,8 @@ pub(crate) struct Follow {
     pub given_up: Vec<ExecutionId>,
     /// The upstream whose edges are being resolved.
     pub upstream: Option<ExecutionId>,
+    /// Members that new edges only gave another rank.
+    pub raised: usize,
 }
 
 /// Records of a commit up to which commands do what ends entail, unless the store wants its batches smaller. The rest is
@@ -56,6 +58,7 @@ impl Follow {
             depth: 0,
             given_up: Vec::new(),
             upstream: None,
+            raised: 0,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::command::{GrowFlow, NewGroup, NewMember, Principal};
 use crate::error::Rejection;
 use crate::execution::{refuse_done, settle, submit};
 use crate::id::ExecutionId;
-use crate::limits::{FLOW_GROW_MAX, Limits};
+use crate::limits::{FLOW_GROW_MAX, FLOW_GROW_RECORDS_MAX, Limits};
 use crate::record::edge::{self, Edge};
 use crate::record::execution::{Execution, Hold, State as MemberState};
 use crate::record::flow::{Flow, Growth, State};
@@ -58,7 +58,7 @@ pub fn grow(tx: &mut Tx<'_>, who: &Principal, cmd: &GrowFlow, follow: &mut Follo
         places[..cmd.members.len()].iter().map(|place| !matches!(place.who, Who::New(_))).collect();
     let links = link(tx, &flow, &mut places, cmd)?;
     check_late(&places, &links)?;
-    rank_all(tx, &mut places, &links)?;
+    follow.raised = rank_all(tx, &mut places, &links)?;
     let added = existed.iter().filter(|existed| !**existed).count() as u32;
     let edges = links.iter().filter(|link| !link.existed).count() as u64;
     if added > 0 || edges > 0 {
@@ -293,7 +293,9 @@ fn check_late(places: &[Place<'_>], links: &[Link]) -> Result<(), Rejection> {
     Ok(())
 }
 
-fn rank_all(tx: &mut Tx<'_>, places: &mut [Place<'_>], links: &[Link]) -> Result<(), Stop> {
+/// Gives all members their ranks; how many it wrote that the call does not name.
+fn rank_all(tx: &mut Tx<'_>, places: &mut [Place<'_>], links: &[Link]) -> Result<usize, Stop> {
+    let before = tx.records();
     let node =
         |place: &Place<'_>| rank::Node { id: place.id, key: place.key.clone(), outs: place.outs(), rank: place.rank };
     let ranks = rank::raise(tx, places.iter().map(node).collect(), links)?;
@@ -319,7 +321,20 @@ fn rank_all(tx: &mut Tx<'_>, places: &mut [Place<'_>], links: &[Link]) -> Result
             Err(Stop::Miss) => return Err(Stop::Miss),
         }
     }
-    Ok(())
+    Ok(tx.records() - before)
+}
+
+/// Refuses what one commit does not take with all that follows from it; of its records so many only got another rank.
+pub(crate) fn check_size(tx: &Tx<'_>, raised: usize) -> Result<(), Rejection> {
+    let (limit, got) = (FLOW_GROW_RECORDS_MAX, tx.records());
+    if got <= limit {
+        return Ok(());
+    }
+    if got - raised <= limit {
+        return Err(Rejection::GraphTooLarge { visited: raised as u32 });
+    }
+    let wrong = Wrong::Limit { what: "records that the call writes", limit: limit as u64, got: got as u64 };
+    Err(Rejection::BadGraph { problems: vec![Problem::new("edges", wrong)] })
 }
 
 /// The numbers that the first new member and edge get.

@@ -6,7 +6,7 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
-use crate::limits::CYCLE_VISITS_MAX;
+use crate::limits::{CYCLE_VISITS_MAX, FLOW_GROW_MAX, FLOW_GROW_RECORDS_MAX, RECORDS_PER_COMMIT_MAX};
 use crate::record::execution::{Outcome, PublicState};
 use crate::record::flow::Growth;
 use crate::record::member::{GroupPolicy, GroupState, MAIN, Mode, Then};
@@ -48,6 +48,72 @@ fn fl_24_a_search_through_too_many_is_too_large_and_never_a_cycle() {
     assert_eq!(refused, Rejection::GraphTooLarge { visited: CYCLE_VISITS_MAX });
     assert_eq!(world.records.len(), before, "FL-67 nothing was added");
     run(&mut world, grow(flow, vec![member("z")], vec![edge("l0>z")])).expect("no search is needed");
+}
+
+/// A flow of a head with so many leaves behind it.
+fn star(world: &mut World, leaves: usize) -> crate::FlowId {
+    world.planted = true;
+    let mut star = blank_flow();
+    star.members = std::iter::once(member("head")).chain((0..leaves).map(|at| member(&format!("l{at}")))).collect();
+    star.edges = (0..leaves).map(|at| edge(&format!("head>l{at}"))).collect();
+    let flow = world.submit_flow(star).unwrap().id;
+    world.scan();
+    flow
+}
+
+#[test]
+fn fl_24_raising_more_members_than_one_commit_takes_is_too_large() {
+    let mut world = World::new();
+    let flow = star(&mut world, RECORDS_PER_COMMIT_MAX);
+    world.largest = 0;
+    let before = world.clone();
+    let refused = run(&mut world, grow(flow, vec![member("z")], vec![edge("z>head")])).unwrap_err();
+    assert_eq!(refused, Rejection::GraphTooLarge { visited: RECORDS_PER_COMMIT_MAX as u32 });
+    assert_eq!(world.records, before.records, "FL-67 nothing was added");
+    run(&mut world, grow(flow, vec![member("z")], vec![edge("head>z"), edge("l0>z")])).expect("nothing is raised");
+    assert!(world.largest < 10, "{}", world.largest);
+}
+
+#[test]
+fn fl_67_a_call_that_finds_no_room_in_its_batch_is_put_off() {
+    let mut world = World::new();
+    let flow = star(&mut world, 3_300);
+    let items = (0..1_000).map(|_| Submit { id: Some(world.fresh_id()), ..calls::submit() }).collect();
+    let many = calls::call(Command::SubmitAll(SubmitAll { items }));
+    let small = grow(flow, vec![member("z")], vec![edge("z>head")]);
+    let small = calls::call(Command::GrowFlow(Box::new(small)));
+    let answers = world.together(&[many, small.clone()]);
+    assert!(answers[0].is_ok(), "{answers:?}");
+    assert!(matches!(answers[1], Err(Rejection::Busy { .. })), "{:?}", answers[1]);
+    assert!(world.largest <= RECORDS_PER_COMMIT_MAX);
+    world.call(&small).expect("alone there is room for it");
+    assert_eq!(world.member(flow, "l7").member().unwrap().rank, 2);
+}
+
+#[test]
+fn fl_67_more_records_than_one_commit_takes_are_refused_with_the_limit() {
+    let mut world = World::new();
+    let flow = world.flow_of("u bad", |_| {});
+    world.planted = true;
+    world.fail_member(flow, "bad");
+    let half = FLOW_GROW_MAX;
+    let members = (0..2 * half).map(|at| member(&format!("m{at}")));
+    let ends = (0..half).map(|at| member(&format!("e{at}")));
+    grow_all(&mut world, flow, members.chain(ends).collect(), vec![]);
+    grow_all(&mut world, flow, vec![], (0..half).map(|at| edge(&format!("m{at}>e{at}"))).collect());
+    world.largest = 0;
+    let before = world.clone();
+    let all = |from: fn(usize) -> String, first: usize| -> Vec<NewEdge> {
+        (0..FLOW_GROW_MAX).map(|at| edge(&format!("{}>m{}", from(at), first + at))).collect()
+    };
+    // All apart from each other; and all skipped at once, each with edges of its own to be left to later.
+    for edges in [all(|at| format!("m{at}"), half), all(|_| "bad".into(), 0)] {
+        let refused = run(&mut world, grow(flow, vec![], edges)).unwrap_err();
+        assert_eq!(refused.code(), "limit_exceeded", "{refused}");
+        assert_eq!(world.records, before.records, "nothing was added");
+    }
+    run(&mut world, grow(flow, vec![], all(|_| "u".into(), half))).expect("as many from one member fit");
+    assert!(world.largest <= FLOW_GROW_RECORDS_MAX, "{}", world.largest);
 }
 
 #[test]

@@ -184,6 +184,42 @@ fn fl_75_what_does_not_fit_is_left_to_be_read_and_nothing_is_cut() {
 }
 
 #[test]
+fn fl_75_values_that_do_not_fit_are_not_loaded_to_find_that_out() {
+    let mut world = World::new();
+    world.planted = true;
+    let (count, size) = (200, 64 << 10);
+    let mut fan = blank_flow();
+    fan.members = (0..count).map(|at| member(&format!("u{at}"))).chain([member("d")]).collect();
+    fan.edges = (0..count).map(|at| edge(&format!("u{at}>d=x[]"))).collect();
+    let flow = world.submit_flow(fan).unwrap().id;
+    for at in 0..count {
+        complete_with(&mut world, flow, &format!("u{at}"), Some(Bytes::from(vec![b'x'; size])));
+    }
+    let claimed = world.claim_member(flow, "d");
+    let inline = claimed.inputs.iter().filter(|input| matches!(input.value, InputValue::Inline(_))).count();
+    assert_eq!((claimed.inputs.len(), inline), (count, INPUTS_INLINE_MAX / size));
+    assert!(world.loaded < 40 * size, "{} bytes were loaded for {} that fit", world.loaded, inline * size);
+}
+
+#[test]
+fn fl_75_many_small_values_take_few_loads() {
+    let mut world = World::new();
+    world.planted = true;
+    let count = 700;
+    let mut fan = blank_flow();
+    fan.members = (0..count).map(|at| member(&format!("u{at}"))).chain([member("d")]).collect();
+    fan.edges = (0..count).map(|at| edge(&format!("u{at}>d=x[]"))).collect();
+    let flow = world.submit_flow(fan).unwrap().id;
+    for at in 0..count {
+        complete_with(&mut world, flow, &format!("u{at}"), Some(Bytes::from(format!("{at}"))));
+    }
+    let claimed = world.claim_member(flow, "d");
+    let texts: Vec<&str> = claimed.inputs.iter().map(|input| text(&input.value)).collect();
+    assert_eq!(texts, (0..count).map(|at| at.to_string()).collect::<Vec<_>>());
+    assert!(world.loads <= 10, "{} loads", world.loads);
+}
+
+#[test]
 fn fl_75_a_success_without_a_result_takes_no_room() {
     let mut world = World::new();
     let flow = world.flow_of("full bare given more last d full>d=1 bare>d=2 given>d=3 more>d=4 last>d=5", |_| {});

@@ -13,6 +13,10 @@ use crate::schema::{PartMask, execution as schema};
 use crate::text::Text;
 use crate::tx::{Stop, Tx};
 
+/// Values that are asked for at a time before anything is known about their size, and at most.
+const VALUES_FIRST: usize = 32;
+const VALUES_AT_ONCE: usize = 512;
+
 /// The inputs of a claim, and the names of edges that had not been resolved at the first one.
 #[derive(Default)]
 pub(crate) struct Inputs {
@@ -34,7 +38,7 @@ pub(crate) fn gather(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Input
         }
     };
     let mut inputs = Inputs::default();
-    let mut room = Some(tx.limits().inputs_inline_max);
+    let mut room = Room { left: Some(tx.limits().inputs_inline_max), ..Room::default() };
     let mut missing = false;
     for edge in edges {
         let Some(name) = edge.body.input.clone() else { continue };
@@ -49,6 +53,25 @@ pub(crate) fn gather(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Input
         }
     }
     if missing { Err(Stop::Miss) } else { Ok(inputs) }
+}
+
+/// What is left of the room for values, and how many were asked for that are not in memory.
+#[derive(Default)]
+struct Room {
+    /// `None` behind the first value that did not fit.
+    left: Option<usize>,
+    given: usize,
+    bytes: usize,
+    asked: usize,
+}
+
+impl Room {
+    /// As many as fit, if they are like those before them. To ask for all would load what is then left to be read.
+    fn may_ask(&self) -> bool {
+        let (given, left) = (self.given.max(1), self.left.unwrap_or(0));
+        let alike = left / (self.bytes / given).max(1);
+        self.asked < if self.given == 0 { VALUES_FIRST } else { alike.clamp(VALUES_FIRST, VALUES_AT_ONCE) }
+    }
 }
 
 /// The named edges that lead to a member, in the order they were added.
@@ -85,7 +108,7 @@ fn value(tx: &mut Tx<'_>, id: ExecutionId, end: Resolution) -> Result<Option<Pay
 
 /// One input. What does not fit beside the others is left to be read, and so are all behind it: then there is no room, not
 /// even for what takes none.
-fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut Option<usize>) -> Result<Input, Stop> {
+fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut Room) -> Result<Input, Stop> {
     let id = edge.upstream;
     let (upstream, there) = match tx.find_execution(id, PartMask::NONE) {
         Ok(Some(upstream)) => (upstream.member().map_or_else(|| "".into(), |member| member.key.clone()), true),
@@ -113,14 +136,19 @@ fn input(tx: &mut Tx<'_>, edge: &Edge, name: Text, end: Resolution, room: &mut O
     if end.outcome != Outcome::Success {
         return Ok(input);
     }
-    let Some(left) = *room else {
+    let Some(left) = room.left else {
         input.value = InputValue::Handle { bytes: None };
         return Ok(input);
     };
-    if let Some(payload) = value(tx, id, end)? {
+    if !room.may_ask() {
+        return Err(Stop::Miss);
+    }
+    let payload = value(tx, id, end).inspect_err(|stop| room.asked += usize::from(*stop == Stop::Miss))?;
+    if let Some(payload) = payload {
         let bytes = payload.bytes.len();
-        *room = left.checked_sub(bytes);
-        input.value = match room {
+        (room.given, room.bytes) = (room.given + 1, room.bytes + bytes);
+        room.left = left.checked_sub(bytes);
+        input.value = match room.left {
             Some(_) => InputValue::Inline(payload),
             None => InputValue::Handle { bytes: Some(bytes as u64) },
         };

@@ -98,6 +98,12 @@ impl Plan {
         self.pieces.len()
     }
 
+    /// Members and edges that one of these commits writes.
+    pub fn records(&self, piece: u32) -> usize {
+        let edges = |piece: &Piece| piece.edges.iter().map(|(_, edges)| edges.len()).sum::<usize>();
+        self.pieces.get(piece as usize).map_or(0, |piece| piece.members.len() + edges(piece))
+    }
+
     pub fn idempotency_key(&self) -> Option<&bytes::Bytes> {
         self.flow.idempotency_key.as_ref()
     }

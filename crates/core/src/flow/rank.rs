@@ -31,10 +31,19 @@ pub(crate) fn raise(tx: &mut Tx<'_>, nodes: Vec<Node>, links: &[Link]) -> Result
     let named: Vec<ExecutionId> = nodes.iter().map(|node| node.id).collect();
     let mut graph =
         Graph { nodes: nodes.into_iter().map(|node| (node.id, node)).collect(), added: BTreeMap::new(), visits: 0 };
+    let mut missing = false;
     for link in links.iter().filter(|link| !link.existed) {
         let (from, to) = (named[link.from], named[link.to]);
         graph.added.entry(from).or_default().push(to);
-        graph.settle(tx, from, to)?;
+        match graph.settle(tx, from, to) {
+            // Goes on, so that what lies behind all links is loaded together.
+            Err(Stop::Miss) => missing = true,
+            Err(_) if missing => break,
+            done => done?,
+        }
+    }
+    if missing {
+        return Err(Stop::Miss);
     }
     Ok(graph.nodes.into_iter().map(|(id, node)| (id, node.rank)).collect())
 }

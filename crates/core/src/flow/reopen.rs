@@ -2,6 +2,7 @@
 //! begun.
 
 use super::follow::Follow;
+use super::problem::{Problem, Wrong};
 use super::resolve::{self, drop_work, put_work};
 use super::{damaged, emit, group, siblings};
 use crate::command::{DeadlineWish, Downstream, Principal, Replay};
@@ -10,6 +11,7 @@ use crate::event::Fact;
 use crate::execution::settle::{self, Waits};
 use crate::execution::{children, when};
 use crate::id::ExecutionId;
+use crate::limits::REPLAY_EDGES_MAX;
 use crate::record::continuation::{Rest, Work};
 use crate::record::edge::{Edge, Resolution};
 use crate::record::execution::{Deadline, Execution, Hold, Holds, Next, Outcome, State};
@@ -139,6 +141,7 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
     }
     let mut edges = Vec::with_capacity(inlets.len());
     let which = |end: Resolution| (end.outcome, end.reason, end.attempt, end.replays);
+    let mut changed = 0;
     for inlet in inlets.iter() {
         let Some(Record::Edge(mut edge)) = tx.get(key(inlet), PartMask::NONE)? else { continue };
         if let Some(end) = edge.body.resolved
@@ -147,8 +150,14 @@ fn refresh(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<Vec<Edge>, Stop
         {
             edge.body.resolved = recount(execution.member_mut(), edge.body.group, end, now);
             tx.put(Record::Edge(edge.clone()));
+            changed += 1;
         }
         edges.push(*edge);
+    }
+    if changed > REPLAY_EDGES_MAX {
+        let what = "edges whose upstreams were replayed";
+        let wrong = Wrong::Limit { what, limit: REPLAY_EDGES_MAX as u64, got: changed as u64 };
+        return Err(Rejection::BadGraph { problems: vec![Problem::new("id", wrong)] }.into());
     }
     Ok(edges)
 }

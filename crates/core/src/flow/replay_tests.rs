@@ -6,10 +6,13 @@ use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
+use crate::limits::REPLAY_EDGES_MAX;
 use crate::record::execution::{PublicState, State};
 use crate::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
+use crate::record::{Key, Record};
 use crate::reply::InputValue;
+use crate::schema::PartMask;
 use crate::time::Time;
 use crate::{ExecutionId, FlowId};
 
@@ -356,6 +359,46 @@ fn fl_167_a_group_whose_upstream_lives_again_is_waited_for() {
     assert_eq!(world.state(flow, "d"), "waiting_children");
     world.complete_member(flow, "a");
     assert_eq!(world.state(flow, "d"), "waiting");
+}
+
+#[test]
+fn fl_167_a_replay_that_one_commit_does_not_take_is_refused_with_the_limit() {
+    let mut world = World::new();
+    world.planted = true;
+    let count = REPLAY_EDGES_MAX + 1;
+    let mut fan = blank_flow();
+    fan.members = (0..count).map(|at| member(&format!("u{at}"))).chain([member("d")]).collect();
+    fan.edges = (0..count).map(|at| edge(&format!("u{at}>d"))).collect();
+    let flow = world.submit_flow(fan).unwrap().id;
+    world.scan();
+    world.run(calls::force_fail(member_id(flow, "u0"))).unwrap();
+    for at in 1..count {
+        let id = member_id(flow, &format!("u{at}"));
+        let complete = ForceComplete { id, result: None, content_type: None, reason: "".into() };
+        world.run(Command::ForceComplete(complete)).unwrap();
+    }
+    assert_eq!(world.state(flow, "d"), "skipped");
+    // As if all upstreams had been replayed since, and had ended again.
+    let tell_apart = |world: &mut World, at: usize, replays: u32| {
+        let key = Key::Edge(member_id(flow, &format!("u{at}")), 0);
+        let Some(Record::Edge(mut edge)) = world.record(key) else { panic!("an edge") };
+        edge.body.resolved.as_mut().unwrap().replays = replays;
+        let parts = Record::Edge(edge).encode(PartMask::ALL);
+        world.records.get_mut(&key).unwrap().parts.extend(parts.into_iter().filter_map(|it| Some((it.0, it.1?))));
+    };
+    (0..count).for_each(|at| tell_apart(&mut world, at, 9));
+    let before = world.records.clone();
+    for ignore_dependencies in [true, false] {
+        let replay = Replay { ignore_dependencies, ..calls::replay(member_id(flow, "d")) };
+        let refused = world.run(Command::Replay(replay)).unwrap_err();
+        assert_eq!(refused.code(), "limit_exceeded", "{refused}");
+    }
+    assert!(before.iter().all(|(key, stored)| matches!(key, Key::Register(..)) || world.records[key] == *stored));
+    tell_apart(&mut world, 7, 0);
+    world.largest = 0;
+    let replay = Replay { ignore_dependencies: true, ..calls::replay(member_id(flow, "d")) };
+    world.run(Command::Replay(replay)).expect("one less fits");
+    assert_eq!((world.state(flow, "d"), world.largest > REPLAY_EDGES_MAX), ("waiting", true));
 }
 
 #[test]

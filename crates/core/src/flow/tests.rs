@@ -11,7 +11,7 @@ use crate::limits::{SIBLINGS_AT_ONCE, SIBLINGS_PER_COMMIT};
 use crate::record::execution::{Outcome, Reason, State};
 use crate::record::flow::{Cause, CompletionPolicy, FailurePolicy, FlowOutcome, Growth, Mode, Remaining};
 use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
-use crate::reply::{InputValue, Reply};
+use crate::reply::{Expired, InputValue, Reply};
 use crate::schema::Timer;
 use crate::time::Time;
 
@@ -588,6 +588,62 @@ fn fl_44_a_graph_that_is_being_removed_takes_no_more_pieces() {
     assert!(matches!(build(&mut world, second, 1), Ok(Reply::FlowSubmitted(_))));
     let Ok(Reply::FlowSubmitted(again)) = build(&mut world, first, 0) else { panic!("known") };
     assert_eq!((again.id, again.duplicate), (second, true), "the key stays with the one that is whole");
+}
+
+#[test]
+fn fl_44_a_deadline_that_passes_while_the_graph_is_built_gives_it_up() {
+    let mut world = World::new();
+    let mut large = blank_flow();
+    large.idempotency_key = Some("once".into());
+    large.members = (0..4_000).map(|at| member(&format!("m{at}"))).collect();
+    large.edges = vec![edge("m0>m1")];
+    for at in [0, 2] {
+        large.members[at].submit.deadline = Some(When::InMs(1_000));
+    }
+    let limits = crate::limits::Limits::default();
+    let plan = std::sync::Arc::new(crate::flow::plan::Plan::new(large, &limits, Time::ZERO).unwrap());
+    let (first, second) = (world.fresh_flow(), world.fresh_flow());
+    let build = |world: &mut World, id, from| {
+        world.run(Command::SubmitFlow(SubmitFlow { id: Some(id), plan: plan.clone(), from }))
+    };
+    build(&mut world, first, 0).unwrap();
+    let due = Time::from_ms(1_000);
+    let fire = |world: &mut World, key: &str| {
+        let key = crate::record::Key::Execution(member_id(first, key));
+        world.at(1_000).expire(key, Timer::Deadline, due)
+    };
+    assert_eq!(fire(&mut world, "m0"), Ok(Reply::Expired(Expired::Fired)));
+    assert_eq!(world.state(first, "m0"), "waiting_children", "nobody ends in a graph that is not whole");
+    assert!(world.flow(first).hot.purging.is_some());
+    assert_eq!(build(&mut world, first, 1), Err(Rejection::FlowNotFound));
+    let before = world.flow(first);
+    assert_eq!(fire(&mut world, "m2"), Ok(Reply::Expired(Expired::Fired)));
+    assert_eq!(world.flow(first), before, "it is being removed already");
+    let anew = Ok(Reply::FlowBuilding { flow: second, next: 1 });
+    assert_eq!(build(&mut world, second, 0), anew, "what never became whole stands for nothing");
+    world.at(1_500);
+    assert!(matches!(build(&mut world, second, 1), Ok(Reply::FlowSubmitted(_))));
+    world.scan();
+    assert!(world.record(crate::record::Key::Flow(first)).is_none(), "all of it is gone");
+    world.at(2_000).scan();
+    assert_eq!(world.states(second, "m0 m1 m2"), ["expired", "skipped", "expired"]);
+    assert!(!world.records.keys().any(|key| matches!(key, crate::record::Key::DeadLetter(..))));
+}
+
+#[test]
+fn fl_44_a_piece_of_many_edges_wants_a_batch_to_itself() {
+    let bulky = |members: usize, from: u32| {
+        let mut flow = blank_flow();
+        flow.members = (0..members).map(|at| member(&format!("m{at}"))).collect();
+        let edges = (0..members).flat_map(|to| (0..to).map(move |from| edge(&format!("m{from}>m{to}"))));
+        flow.edges = edges.collect();
+        let plan = crate::flow::plan::Plan::new(flow, &crate::limits::Limits::default(), Time::ZERO).unwrap();
+        let command = Command::SubmitFlow(SubmitFlow { id: None, plan: plan.into(), from });
+        command.is_bulky()
+    };
+    assert!(!bulky(10, 0), "10 members and 45 edges");
+    assert!(bulky(20, 0), "20 members and 190 edges");
+    assert!(bulky(100, 0) && bulky(100, 1), "100 members and 4950 edges are two pieces");
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct World {
     fresh: u64,
     /// Rounds of loading that the last command needed.
     pub loads: u32,
+    /// Bytes that were loaded for it.
+    pub loaded: usize,
     /// How many more loads than usual a command may need before it is said to keep missing.
     pub loads_more: u32,
     /// Something wrong was put there on purpose: flows are not checked.
@@ -115,7 +117,7 @@ impl World {
     pub fn call(&mut self, call: &Call) -> Result<Reply, Rejection> {
         let limits = self.limits;
         let mut loaded = Loaded::default();
-        self.loads = 0;
+        (self.loads, self.loaded) = (0, 0);
         self.touched.clear();
         loop {
             let overlay = Overlay::default();
@@ -142,6 +144,28 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Runs several calls in one commit.
+    pub fn together(&mut self, calls: &[Call]) -> Vec<Result<Reply, Rejection>> {
+        let (limits, mut loaded, mut overlay) = (self.limits, Loaded::default(), Overlay::default());
+        let mut answers = Vec::with_capacity(calls.len());
+        while let Some(call) = calls.get(answers.len()) {
+            let mut tx = Tx::new(&loaded, &overlay, self.now, &limits);
+            match apply(&mut tx, call) {
+                Ok(applied) => {
+                    tx.finish().expect("no invariant is broken").merge(&mut overlay, &loaded);
+                    answers.push(Ok(applied.reply));
+                }
+                Err(Stop::Rejected(rejection)) => answers.push(Err(rejection)),
+                Err(Stop::Miss) => {
+                    let misses = tx.misses().collect();
+                    self.load(&mut loaded, misses);
+                }
+            }
+        }
+        self.commit(overlay);
+        answers
     }
 
     /// As the engine does after a refusal: what the audit log says of it.
@@ -206,10 +230,13 @@ impl World {
         }
     }
 
-    fn load(&self, loaded: &mut Loaded, misses: Vec<Miss>) {
+    fn load(&mut self, loaded: &mut Loaded, misses: Vec<Miss>) {
         for miss in misses {
             match miss {
                 Miss::Record(key, parts) => {
+                    let asked = parts.with(key.kind().table().light);
+                    let there = self.records.get(&key).into_iter().flat_map(|stored| &stored.parts);
+                    self.loaded += there.filter(|(part, _)| asked.has(**part)).map(|(_, it)| it.len()).sum::<usize>();
                     let fresh = self.records.get(&key).map(|stored| (self.decode(key, stored, parts), stored.revision));
                     match (loaded.records.get_mut(&key), fresh) {
                         (Some(Some((Ok(old), _))), Some((Ok(new), _))) => old.absorb(&new),
