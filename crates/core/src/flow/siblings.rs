@@ -317,7 +317,7 @@ pub(crate) fn go_on(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Re
 /// How many siblings are looked at behind so many. The first piece is small: while it is done, the caller waits for the
 /// commit that decided the group.
 fn piece(cursor: u32) -> usize {
-    if cursor as usize <= SIBLINGS_AT_ONCE { 2 * SIBLINGS_AT_ONCE } else { SIBLINGS_PER_COMMIT }
+    if cursor as usize <= SIBLINGS_AT_ONCE { SIBLINGS_AT_ONCE / 2 } else { SIBLINGS_PER_COMMIT }
 }
 
 /// Groups that wait again owe nothing: whom they have not cancelled they need. Says how many owed.

@@ -131,7 +131,8 @@ fn fl_255_ten_thousand_siblings_are_cancelled_in_bounded_commits_and_none_twice(
     assert_eq!(world.flow(flow).hot.works, 1, "FL-115 the rest is owed");
     world.scan();
     // The deciding commit and the one behind it cancel few; at this rate ten thousand take 41.
-    let most = |siblings: u64| 2 + (siblings - 3 * SIBLINGS_AT_ONCE as u64).div_ceil(SIBLINGS_PER_COMMIT as u64);
+    let few = (SIBLINGS_AT_ONCE + SIBLINGS_AT_ONCE / 2) as u64;
+    let most = |siblings: u64| 2 + (siblings - few).div_ceil(SIBLINGS_PER_COMMIT as u64);
     assert_eq!(most(10_000), 41);
     assert!(world.commits - before <= most(3_000), "{} commits", world.commits - before);
     let finished = world.events.iter().filter(|event| event.fact.name() == "execution.finished").count();
