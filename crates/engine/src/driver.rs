@@ -44,7 +44,11 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             Woken::Input(Some(input)) => partition.handle(input),
             Woken::Input(None) => open = false,
             Woken::Arrival(arrival) => partition.arrive(arrival),
-            Woken::Tick => partition.tick(),
+            Woken::Tick => {}
+        }
+        // Asked each time: on a busy partition something else comes before every tick.
+        if partition.next_tick().is_some_and(|at| at <= shared.runtime.clock()) {
+            partition.tick();
         }
         take_waiting(&mut partition, &mut mail);
         if open && partition.is_stopping() {
@@ -71,6 +75,8 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             if told {
                 // Whoever was answered goes on before the loop does: on a busy runtime it may be behind it on this thread.
                 tokio::task::yield_now().await;
+                // Meanwhile the commit may have come back.
+                arrived = arrived.or_else(|| at_once(&mut calls));
             }
         }
     }
