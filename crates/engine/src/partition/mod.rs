@@ -13,6 +13,8 @@ mod load;
 mod loss;
 mod ready;
 mod seat;
+#[cfg(test)]
+mod tests;
 
 pub use claims::ClaimJob;
 pub use ready::{Class, Heads, LaneKey, QueueKey, after_class, class_of_place, queue_prefix};
@@ -354,9 +356,7 @@ impl Partition {
     /// When the loop wants to be called although nothing comes in, on the node's clock.
     pub fn next_tick(&self) -> Option<Time> {
         let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
-        let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
-        let recheck = alone.then(|| self.claims.recheck_at()).flatten();
-        [unknown, recheck, self.claims.busy_until(), self.loss.retry_at()].into_iter().flatten().min()
+        [unknown, self.recheck_at(), self.claims.busy_until(), self.loss.retry_at()].into_iter().flatten().min()
     }
 
     pub fn tick(&mut self) {
@@ -365,9 +365,15 @@ impl Partition {
         if self.claims.busy_until().is_some_and(|at| at <= clock) {
             self.claims.retry_busy();
         }
-        if self.claims.recheck_at().is_some_and(|at| at <= clock) {
+        if self.recheck_at().is_some_and(|at| at <= clock) {
             self.recheck_claims(clock);
         }
+    }
+
+    /// When the store is looked at for claims that wait. Of several partitions the node looks at all in one call.
+    fn recheck_at(&self) -> Option<Time> {
+        let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
+        self.claims.recheck_at().filter(|_| alone)
     }
 
     /// Store time for the next command: never less than that of a command before it.
