@@ -356,15 +356,13 @@ impl Partition {
     /// When the loop wants to be called although nothing comes in, on the node's clock.
     pub fn next_tick(&self) -> Option<Time> {
         let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
-        [unknown, self.recheck_at(), self.claims.busy_until(), self.loss.retry_at()].into_iter().flatten().min()
+        [unknown, self.recheck_at(), self.claims.retry_at(), self.loss.retry_at()].into_iter().flatten().min()
     }
 
     pub fn tick(&mut self) {
         let clock = self.node.runtime.clock();
         self.give_up_unknown(clock);
-        if self.claims.busy_until().is_some_and(|at| at <= clock) {
-            self.claims.retry_busy();
-        }
+        self.claims.retry_put_off(clock);
         if self.recheck_at().is_some_and(|at| at <= clock) {
             self.recheck_claims(clock);
         }

@@ -149,6 +149,12 @@ impl Bench {
         self.partition.handle(Input::Claim(job));
         answer
     }
+
+    /// Somebody says that there may be work.
+    fn wake(&mut self) {
+        let lanes = vec![("shop".into(), LANE_DEFAULT.into())];
+        self.partition.handle(Input::Wake(Wake { partition: HERE, lanes, due: None }));
+    }
 }
 
 fn shop() -> Principal {
@@ -192,6 +198,35 @@ fn sd_27_a_claim_that_another_partition_held_for_a_moment_is_served_after_it() {
 }
 
 #[test]
+fn sd_27_a_claim_that_stays_held_is_tried_ever_less_often() {
+    let mut bench = Bench::new(Config::default());
+    let seat = Seat::new();
+    let mut answer = bench.wait(&seat, None);
+    assert!(seat.take(), "the other partition waits for its commit");
+    bench.submit(Submission::new("mail"));
+    bench.settle();
+    let ticks = bench.pass(1_000);
+    assert!((10..50).contains(&ticks), "{ticks} tries in a second");
+    assert!(seat.release());
+    bench.pass(32);
+    assert_eq!(handed(&mut answer), 1);
+}
+
+#[test]
+fn sd_29_a_claim_whose_caller_left_is_not_tried_again() {
+    let mut bench = Bench::new(Config::default());
+    let seat = Seat::new();
+    let answer = bench.wait(&seat, None);
+    assert!(seat.take());
+    bench.submit(Submission::new("mail"));
+    bench.settle();
+    assert!(!seat.leave(), "the other partition answers it");
+    bench.pass(1);
+    assert_eq!(bench.partition.next_tick(), None);
+    assert!(answer.is_closed() || answer.sender_strong_count() == 0, "nothing waits here for it");
+}
+
+#[test]
 fn sd_27_a_claim_that_is_tried_again_does_not_make_all_partitions_look_at_the_store() {
     let mut bench = Bench::new(Config::default());
     let (job, _now) = ClaimJob::new(spec(LANE_DEFAULT, None), 1, Seat::new(), true);
@@ -206,4 +241,79 @@ fn sd_27_a_claim_that_is_tried_again_does_not_make_all_partitions_look_at_the_st
     let before = bench.scans;
     bench.pass(100);
     assert_eq!(bench.scans - before, 0, "the node looks at all partitions in one call");
+}
+
+#[test]
+fn sd_29_claims_of_callers_that_have_gone_do_not_pile_up() {
+    let mut bench = Bench::new(Config::default());
+    let mut seats = Vec::new();
+    bench.wake();
+    for _ in 0..1_000 {
+        let seat = Seat::new();
+        bench.wait(&seat, None);
+        // Something else comes in after each.
+        bench.wake();
+        seat.leave();
+        seats.push(seat);
+    }
+    let kept = seats.iter().filter(|seat| Arc::strong_count(seat) > 1).count();
+    assert!(kept < 200, "{kept} are kept");
+}
+
+#[test]
+fn rl_77_a_failed_look_does_not_make_a_claim_forget_that_another_partition_holds_it() {
+    let mut bench = Bench::new(Config::default());
+    let seat = Seat::new();
+    let mut answer = bench.wait(&seat, None);
+    bench.wake();
+    bench.step();
+    assert!(seat.take(), "the other partition looks whether it has something");
+    for effect in std::mem::take(&mut bench.calls) {
+        let Effect::Scan { tag, scan, stamp, turn } = effect else { panic!("only the lane is looked at") };
+        let pages = Err(Error::unavailable("the store is away"));
+        bench.partition.arrive(Arrival::Scanned(Scanned { tag, parts: scan.parts, stamp, turn, pages }));
+    }
+    bench.partition.step();
+    bench.calls.clear();
+    assert!(seat.release());
+    bench.submit(Submission::new("mail"));
+    bench.settle();
+    bench.pass(32);
+    assert_eq!(handed(&mut answer), 1);
+}
+
+#[test]
+fn ex_36_a_repeat_that_another_partition_held_for_a_moment_gets_what_the_first_call_took() {
+    let mut bench = Bench::new(Config::default());
+    let reference = Some([7; 32]);
+    let mut first = bench.wait(&Seat::new(), reference);
+    bench.submit(Submission::new("mail"));
+    bench.settle();
+    assert_eq!(handed(&mut first), 1);
+
+    let seat = Seat::new();
+    let mut again = bench.wait(&seat, reference);
+    assert!(seat.take(), "the other partition looks whether it has something");
+    bench.settle();
+    assert_eq!(handed(&mut again), 0);
+    assert!(seat.release());
+    bench.pass(1);
+    let reply = again.try_recv().expect("it is answered").expect("and not refused");
+    assert!(reply.repeated && reply.executions.len() == 1);
+}
+
+#[test]
+fn sd_28_claims_that_find_nothing_behind_a_commit_share_a_step() {
+    let mut bench = Bench::new(Config::default());
+    let seats: Vec<_> = (0..160).map(|_| Seat::new()).collect();
+    let _answers: Vec<_> = seats.iter().map(|seat| bench.wait(seat, None)).collect();
+    for _ in 0..2 {
+        bench.settle();
+        bench.submit(Submission::new("mail").needs("gpu"));
+        bench.step();
+    }
+    assert!(bench.calls.iter().any(|call| matches!(call, Effect::Commit(_))), "it is on its way");
+    bench.submit(Submission::new("mail").needs("gpu"));
+    let steps = bench.step();
+    assert!((10..20).contains(&steps), "{steps} steps for all");
 }
