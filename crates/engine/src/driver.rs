@@ -1,5 +1,6 @@
 //! Runs a partition loop: brings inputs and answers to it, makes the store calls it asks for. Holds no rules.
 
+use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::partition::{Arrival, Effect, Input, Partition, Scanned};
 use crate::pulse::Held;
@@ -89,8 +90,12 @@ fn at_once(calls: &mut FuturesUnordered<BoxFuture<Arrival>>) -> Option<Arrival> 
 
 /// Takes what else has come in, as far as the open batch has room.
 fn take_waiting(partition: &mut Partition, mail: &mut Mail) {
-    while partition.has_room() {
-        let Ok(input) = mail.urgent.try_recv().or_else(|_| mail.normal.try_recv()) else { return };
+    while partition.has_room(Urgency::Urgent)
+        && let Ok(input) = mail.urgent.try_recv().or_else(|error| match partition.has_room(Urgency::Normal) {
+            true => mail.normal.try_recv(),
+            false => Err(error),
+        })
+    {
         partition.handle(input);
     }
 }
@@ -103,11 +108,16 @@ async fn next(
     open: bool,
 ) -> Woken {
     let inputs = async {
-        if !open || !partition.has_room() {
+        if !open || !partition.has_room(Urgency::Urgent) {
             return future::pending().await;
         }
         let urgent = mail.urgent.recv();
-        let normal = mail.normal.recv();
+        let normal = async {
+            match partition.has_room(Urgency::Normal) {
+                true => mail.normal.recv().await,
+                false => future::pending().await,
+            }
+        };
         futures_util::pin_mut!(urgent, normal);
         match future::select(urgent, normal).await {
             Either::Left((input, _)) | Either::Right((input, _)) => Woken::Input(input),

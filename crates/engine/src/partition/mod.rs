@@ -20,6 +20,7 @@ pub use claims::ClaimJob;
 pub use ready::{Class, Heads, LaneKey, QueueKey, after_class, class_of_place, queue_prefix};
 pub use seat::Seat;
 
+use crate::client::Urgency;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::hub::Hub;
@@ -338,9 +339,14 @@ impl Partition {
         self.stopping
     }
 
-    /// True if another input may be taken: the open batch has room.
-    pub fn has_room(&self) -> bool {
-        self.queue.len() < 64 && !self.is_full()
+    /// True if another input may be taken: the open batch has room, and not too many wait for records. These go on when
+    /// the store answers, which needs no input. What is urgent may come on top of a batch of others that wait.
+    pub fn has_room(&self, urgency: Urgency) -> bool {
+        let stalled_max = match urgency {
+            Urgency::Normal => self.node.config.batch_max,
+            Urgency::Urgent => self.node.config.batch_max * 2,
+        };
+        self.queue.len() < 64 && self.stalled.len() < stalled_max && !self.is_full()
     }
 
     /// Everything has been answered and nothing is on its way.

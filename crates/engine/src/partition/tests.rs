@@ -261,7 +261,7 @@ fn sd_29_claims_of_callers_that_have_gone_do_not_pile_up() {
 }
 
 #[test]
-fn rl_77_a_failed_look_does_not_make_a_claim_forget_that_another_partition_holds_it() {
+fn sd_27_a_failed_look_does_not_forget_a_claim_that_another_partition_holds() {
     let mut bench = Bench::new(Config::default());
     let seat = Seat::new();
     let mut answer = bench.wait(&seat, None);
@@ -316,4 +316,21 @@ fn sd_28_claims_that_find_nothing_behind_a_commit_share_a_step() {
     bench.submit(Submission::new("mail").needs("gpu"));
     let steps = bench.step();
     assert!((10..20).contains(&steps), "{steps} steps for all");
+}
+
+/// With slow reads the backlog would move from the bounded mailbox to where it has no bound.
+#[test]
+fn api_31_calls_that_wait_for_records_take_up_room() {
+    let mut bench = Bench::new(Config { batch_max: 4, ..Config::default() });
+    for (taken, normal, urgent) in [(3, true, true), (1, false, true), (3, false, true), (1, false, false)] {
+        for _ in 0..taken {
+            let key = bench.hand.random().to_string();
+            bench.submit(Submission::new("mail").idempotency_key(key));
+        }
+        bench.step();
+        let room = [Urgency::Normal, Urgency::Urgent].map(|urgency| bench.partition.has_room(urgency));
+        assert_eq!(room, [normal, urgent], "with {} that wait", bench.partition.stalled.len());
+    }
+    bench.settle();
+    assert!(bench.partition.has_room(Urgency::Normal) && bench.partition.is_idle());
 }
