@@ -304,14 +304,49 @@ impl Client {
         let _guard = SeatGuard(seat.clone());
         let vigil = Vigil::keep(&self.shared, spec.lane_keys().collect());
         let (answer_to, mut answers) = mpsc::unbounded_channel();
-        for index in 0..self.shared.partitions.len() {
-            let job = ClaimJob::everywhere(spec.clone(), max, seat.clone(), answer_to.clone());
-            self.shared.send(PartitionId(index as u16), Input::Claim(job), Urgency::Normal)?;
+        let of_job = seat.clone();
+        let ask = move |partition: PartitionId| {
+            let job = ClaimJob::everywhere(spec.clone(), max, of_job.clone(), answer_to.clone());
+            self.shared.send(partition, Input::Claim(job), Urgency::Normal)
+        };
+        // One that is full fails nothing: others may have begun to serve it.
+        let (mut full, mut refusal, mut asked) = (Vec::new(), None, 0);
+        for partition in (0..self.shared.partitions.len()).map(|index| PartitionId(index as u16)) {
+            match ask(partition) {
+                Ok(()) => asked += 1,
+                Err(rejection) => {
+                    full.extend(matches!(rejection, Rejection::Busy { .. }).then_some(partition));
+                    refusal = Some(rejection);
+                }
+            }
         }
-        drop(answer_to);
+        if let Some(rejection) = refusal.filter(|_| asked == 0) {
+            return Err(rejection);
+        }
         // After it waits everywhere: what the look does not see comes later, and is told to those who wait.
         vigil.look();
-        match wait(&self.shared, wait_ms, leave, answers.recv()).await {
+        let lanes = &vigil;
+        // Has `ask` for its own: when nobody is asked any more, the end of all who were shows.
+        let knock = async move {
+            while !full.is_empty() {
+                self.shared.runtime.sleep(KNOCK_MS).await;
+                let before = full.len();
+                full.retain(|partition| matches!(ask(*partition), Err(Rejection::Busy { .. })));
+                if full.len() < before {
+                    // What was found there while it was full may have been told to nobody.
+                    lanes.look();
+                }
+            }
+        };
+        let answer = async {
+            let told = answers.recv();
+            futures_util::pin_mut!(told, knock);
+            match future::select(told, knock).await {
+                future::Either::Left((answer, _)) => answer,
+                future::Either::Right(((), told)) => told.await,
+            }
+        };
+        match wait(&self.shared, wait_ms, leave, answer).await {
             Waited::Answered(answer) => answer.unwrap_or_else(|| Ok(ClaimReply::default())),
             Waited::Late if seat.leave() => Ok(ClaimReply::default()),
             Waited::Draining if seat.leave() => Ok(draining()),
@@ -386,6 +421,9 @@ async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: i
         Some(future::Either::Right((future::Either::Right(_), _))) | None => Waited::Late,
     }
 }
+
+/// How soon a claim that waits asks a partition again that took no more calls.
+const KNOCK_MS: u64 = 50;
 
 /// What a claim wants of one partition.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Runs a partition loop: brings inputs and answers to it, makes the store calls it asks for. Holds no rules.
 
+use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::partition::{Arrival, Effect, Input, Partition, Scanned};
 use crate::pulse::Held;
@@ -44,7 +45,11 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             Woken::Input(Some(input)) => partition.handle(input),
             Woken::Input(None) => open = false,
             Woken::Arrival(arrival) => partition.arrive(arrival),
-            Woken::Tick => partition.tick(),
+            Woken::Tick => {}
+        }
+        // Asked each time: on a busy partition something else comes before every tick.
+        if partition.next_tick().is_some_and(|at| at <= shared.runtime.clock()) {
+            partition.tick();
         }
         take_waiting(&mut partition, &mut mail);
         if open && partition.is_stopping() {
@@ -71,6 +76,8 @@ pub async fn run(shared: Arc<Shared>, id: PartitionId, mut partition: Partition,
             if told {
                 // Whoever was answered goes on before the loop does: on a busy runtime it may be behind it on this thread.
                 tokio::task::yield_now().await;
+                // Meanwhile the commit may have come back.
+                arrived = arrived.or_else(|| at_once(&mut calls));
             }
         }
     }
@@ -83,8 +90,12 @@ fn at_once(calls: &mut FuturesUnordered<BoxFuture<Arrival>>) -> Option<Arrival> 
 
 /// Takes what else has come in, as far as the open batch has room.
 fn take_waiting(partition: &mut Partition, mail: &mut Mail) {
-    while partition.has_room() {
-        let Ok(input) = mail.urgent.try_recv().or_else(|_| mail.normal.try_recv()) else { return };
+    while partition.has_room(Urgency::Urgent)
+        && let Ok(input) = mail.urgent.try_recv().or_else(|error| match partition.has_room(Urgency::Normal) {
+            true => mail.normal.try_recv(),
+            false => Err(error),
+        })
+    {
         partition.handle(input);
     }
 }
@@ -97,11 +108,16 @@ async fn next(
     open: bool,
 ) -> Woken {
     let inputs = async {
-        if !open || !partition.has_room() {
+        if !open || !partition.has_room(Urgency::Urgent) {
             return future::pending().await;
         }
         let urgent = mail.urgent.recv();
-        let normal = mail.normal.recv();
+        let normal = async {
+            match partition.has_room(Urgency::Normal) {
+                true => mail.normal.recv().await,
+                false => future::pending().await,
+            }
+        };
         futures_util::pin_mut!(urgent, normal);
         match future::select(urgent, normal).await {
             Either::Left((input, _)) | Either::Right((input, _)) => Woken::Input(input),

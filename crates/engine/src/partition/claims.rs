@@ -2,7 +2,7 @@
 //! the same commit. Among claims that match, the one with the fewest capabilities goes first, then the longest waiting.
 
 use super::ready::{Asked, Best, Care, LaneKey, execution_at};
-use super::{Partition, Ran, ScanTag, Seat};
+use super::{Partition, Ran, SLICE, ScanTag, Seat};
 use crate::request::{ClaimReply, ClaimSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -95,10 +95,18 @@ pub struct Waiter {
     looked_up: bool,
     /// Records it waits for; a failed load refuses it.
     loading: bool,
+    /// When it is tried again because another partition holds its seat, on the node's clock.
+    retry_at: Option<Time>,
+    /// How long it was put off last.
+    put_off_ms: u64,
 }
 
-/// How soon a claim is tried again that another partition was about to serve.
-const BUSY_MS: u64 = 1;
+/// How soon a claim is tried again whose seat another partition holds: at first, and when it has been held for long.
+const PUT_OFF_MS: u64 = 1;
+const PUT_OFF_MAX_MS: u64 = 32;
+
+/// So many claims come in before those are looked for whose callers have gone.
+const DROP_EVERY: usize = 64;
 
 /// Fewest capabilities first, then longest waiting.
 type Place = (usize, u64);
@@ -108,15 +116,15 @@ pub struct Claims {
     next: u64,
     /// Claims that something has changed for.
     fresh: BTreeSet<Place>,
-    /// Of these, the ones that another partition was about to serve; it may find that it has nothing for them.
-    busy: BTreeSet<Place>,
-    /// When they are tried again, on the node's clock.
-    busy_until: Option<Time>,
+    /// Claims whose seat another partition holds, by when they are tried again: it may give the seat back.
+    busy: BTreeSet<(Time, Place)>,
     by_lane: BTreeMap<LaneKey, BTreeSet<Place>>,
     /// Repeats of claims whose commit is on its way.
     behind: Vec<Waiter>,
     lookups: BTreeMap<[u8; 32], Vec<Waiter>>,
     recheck_at: Option<Time>,
+    /// Claims that came in since those of callers that have gone were dropped.
+    undropped: usize,
 }
 
 impl Default for Claims {
@@ -127,20 +135,21 @@ impl Default for Claims {
             next: 1 << 32,
             fresh: BTreeSet::new(),
             busy: BTreeSet::new(),
-            busy_until: None,
             by_lane: BTreeMap::new(),
             behind: Vec::new(),
             lookups: BTreeMap::new(),
             recheck_at: None,
+            undropped: 0,
         }
     }
 }
 
 impl Claims {
-    fn insert(&mut self, waiter: Waiter) {
+    fn insert(&mut self, waiter: Waiter) -> Place {
         let place = (waiter.job.spec.capabilities.len(), self.next);
         self.next += 1;
         self.insert_at(place, waiter);
+        place
     }
 
     fn insert_at(&mut self, place: Place, waiter: Waiter) {
@@ -152,9 +161,11 @@ impl Claims {
     }
 
     fn remove(&mut self, place: Place) -> Option<Waiter> {
-        let waiter = self.waiting.remove(&place)?;
+        let mut waiter = self.waiting.remove(&place)?;
         self.fresh.remove(&place);
-        self.busy.remove(&place);
+        if let Some(at) = waiter.retry_at.take() {
+            self.busy.remove(&(at, place));
+        }
         for lane in waiter.job.spec.lane_keys() {
             if let Some(places) = self.by_lane.get_mut(&lane) {
                 places.remove(&place);
@@ -209,27 +220,60 @@ impl Claims {
         self.recheck_at.filter(|_| !self.waiting.is_empty())
     }
 
-    /// Another partition is about to serve this one.
+    /// Another partition holds its seat: it is tried again soon, and ever later while that lasts.
     fn put_off(&mut self, place: Place, clock: Time) {
-        self.busy.insert(place);
-        self.busy_until.get_or_insert(clock + BUSY_MS);
+        let Some(waiter) = self.waiting.get_mut(&place) else { return };
+        if waiter.job.seat.is_over() {
+            self.remove(place);
+        } else if waiter.retry_at.is_none() {
+            waiter.put_off_ms = (waiter.put_off_ms * 2).clamp(PUT_OFF_MS, PUT_OFF_MAX_MS);
+            let at = clock + waiter.put_off_ms;
+            waiter.retry_at = Some(at);
+            self.busy.insert((at, place));
+        }
+    }
+
+    /// The same for one that still has to look up what an earlier call took.
+    fn put_off_lookup(&mut self, waiter: Waiter, clock: Time) {
+        let place = self.insert(waiter);
+        self.fresh.remove(&place);
+        self.put_off(place, clock);
+    }
+
+    /// Its seat was free.
+    fn not_held(&mut self, place: Place) {
+        if let Some(waiter) = self.waiting.get_mut(&place) {
+            waiter.put_off_ms = 0;
+            if let Some(at) = waiter.retry_at.take() {
+                self.busy.remove(&(at, place));
+            }
+        }
     }
 
     /// When claims that were put off are tried again.
-    pub fn busy_until(&self) -> Option<Time> {
-        self.busy_until.filter(|_| !self.busy.is_empty())
+    pub fn retry_at(&self) -> Option<Time> {
+        self.busy.first().map(|(at, _)| *at)
     }
 
-    pub fn retry_busy(&mut self) {
-        self.busy_until = None;
-        self.fresh.append(&mut self.busy);
+    pub fn retry_put_off(&mut self, clock: Time) {
+        while let Some((at, place)) = self.busy.first().copied()
+            && at <= clock
+        {
+            self.busy.remove(&(at, place));
+            if let Some(waiter) = self.waiting.get_mut(&place) {
+                waiter.retry_at = None;
+                self.fresh.insert(place);
+            }
+        }
     }
 }
 
 impl Partition {
     pub(super) fn take_claim(&mut self, job: ClaimJob) {
-        let waiter = Waiter { job, turn: self.turn, looked_up: false, loading: false };
-        if self.claims.waiting.len() >= 64 && self.turn.is_multiple_of(64) {
+        let waiter = Waiter { job, turn: self.turn, looked_up: false, loading: false, retry_at: None, put_off_ms: 0 };
+        self.claims.undropped += 1;
+        // Each look goes over all that wait: the more there are, the less often.
+        if self.claims.undropped >= DROP_EVERY.max(self.claims.waiting.len() / 2) {
             self.drop_closed_claims();
         }
         if !waiter.job.everywhere && self.claims.recheck_at().is_none() {
@@ -302,13 +346,11 @@ impl Partition {
                     waiter.looked_up = true;
                     self.claims.insert(waiter);
                 }
-                Ok(executions) => {
-                    if waiter.job.seat.take() {
-                        let reply =
-                            ClaimReply { repeated: !executions.is_empty(), executions, ..ClaimReply::default() };
-                        self.open.served.push(Served { waiter, reply });
-                    }
+                Ok(executions) if waiter.job.seat.take() => {
+                    let reply = ClaimReply { repeated: !executions.is_empty(), executions, ..ClaimReply::default() };
+                    self.open.served.push(Served { waiter, reply });
                 }
+                Ok(_) => self.claims.put_off_lookup(waiter, self.node.runtime.clock()),
             }
         }
     }
@@ -334,7 +376,10 @@ impl Partition {
 
     pub(super) fn claim_lookup_failed(&mut self, reference: [u8; 32]) {
         for waiter in self.claims.lookups.remove(&reference).into_iter().flatten() {
-            refuse(waiter);
+            match waiter.job.seat.take() {
+                true => refuse(waiter),
+                false => self.claims.put_off_lookup(waiter, self.node.runtime.clock()),
+            }
         }
     }
 
@@ -351,10 +396,12 @@ impl Partition {
         for lane in self.ready.take_dirty() {
             self.claims.lane_changed(&lane);
         }
-        while !self.is_full() {
+        // Behind a commit that is on its way only what costs little: its answer must not wait for more.
+        let mut left = if self.flying.is_some() { SLICE } else { usize::MAX };
+        while left > 0 && !self.is_full() {
             let Some(place) = self.claims.fresh.pop_first() else { break };
-            self.serve(place);
-            if self.flying.is_some() {
+            left -= 1;
+            if self.serve(place) && self.flying.is_some() {
                 break;
             }
         }
@@ -368,47 +415,69 @@ impl Partition {
         }
     }
 
-    fn serve(&mut self, place: Place) {
-        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return };
-        if waiter.job.seat.is_closed() {
+    /// Gives a claim work if there is any. True if it was answered in the open batch.
+    fn serve(&mut self, place: Place) -> bool {
+        let Some(waiter) = self.claims.waiting.get_mut(&place) else { return false };
+        let mut hold = Hold { seat: waiter.job.seat.clone(), taken: false };
+        if hold.seat.is_over() {
             self.claims.remove(place);
-            return;
+            return false;
+        }
+        if waiter.job.spec.claim_ref.is_some() && !waiter.looked_up {
+            self.look_up_again(place, &hold);
+            return false;
         }
         waiter.loading = false;
         let (spec, max, turn) = (waiter.job.spec.clone(), waiter.job.max, waiter.turn);
+        let answer_empty = waiter.job.answer_empty;
         let care = match waiter.job.everywhere {
             true => Care::Told,
             false if self.node.description.exclusive || planted::on(Defect::ProgressNeedsWake) => Care::Known,
             false => Care::Fresh,
         };
-        if care == Care::Told && matches!(self.ready.best(&spec, turn, care), Best::Nothing) {
-            // Left to the others, some of which may have something.
-            return;
-        }
-        if !waiter.job.seat.take() {
+        let (reply, end) = self.gather(&spec, max, turn, care, &mut hold);
+        let answers = !reply.executions.is_empty() || reply.more || (matches!(end, End::Nothing) && answer_empty);
+        if matches!(end, End::Held) || (answers && !hold.take()) {
             self.claims.put_off(place, self.node.runtime.clock());
-            return;
+            return false;
         }
-        let (reply, end) = self.gather(&spec, max, turn, care);
-        let waiter = self.claims.waiting.get_mut(&place).expect("claims: the waiter is not removed while it is served");
-        let nothing = reply.executions.is_empty();
-        if !nothing || (matches!(end, End::Nothing) && waiter.job.answer_empty) || reply.more {
-            if let Some(waiter) = self.claims.remove(place) {
-                self.open.served.push(Served { waiter, reply });
-            }
-            return;
+        self.claims.not_held(place);
+        if answers {
+            let waiter = self.claims.remove(place);
+            self.open.served.extend(waiter.map(|waiter| Served { waiter, reply }));
+            return true;
         }
-        waiter.loading = matches!(end, End::Asked);
-        if !waiter.job.seat.release()
+        if let Some(waiter) = self.claims.waiting.get_mut(&place) {
+            waiter.loading = matches!(end, End::Asked);
+        }
+        if hold.taken
+            && !hold.seat.release()
             && let Some(waiter) = self.claims.remove(place)
         {
             Served { waiter, reply: ClaimReply::default() }.answer();
+        }
+        false
+    }
+
+    /// What an earlier call took was found while another partition held the seat.
+    fn look_up_again(&mut self, place: Place, hold: &Hold) {
+        if hold.is_elsewhere() {
+            self.claims.put_off(place, self.node.runtime.clock());
+        } else if let Some(waiter) = self.claims.remove(place) {
+            self.admit(waiter);
         }
     }
 
     /// Leases up to `max` executions in the open batch, best first. What was found goes out at once, nobody waits to fill
     /// `max`: a claim that stops before it knows that there is nothing else says that there is more.
-    fn gather(&mut self, spec: &Arc<ClaimSpec>, max: usize, turn: u64, care: Care) -> (ClaimReply, End) {
+    fn gather(
+        &mut self,
+        spec: &Arc<ClaimSpec>,
+        max: usize,
+        turn: u64,
+        care: Care,
+        hold: &mut Hold,
+    ) -> (ClaimReply, End) {
         let mut reply = ClaimReply::default();
         let (mut bytes, mut refusals) = (0, 0);
         while reply.executions.len() < max {
@@ -417,6 +486,7 @@ impl Partition {
             }
             let (queue, rank) = match self.ready.best(spec, turn, care) {
                 Best::Nothing => return (reply, End::Nothing),
+                _ if hold.is_elsewhere() => return (reply, End::Held),
                 Best::Ask { discover, refill } if reply.executions.is_empty() => {
                     self.ask(discover, refill);
                     return (reply, End::Asked);
@@ -435,6 +505,9 @@ impl Partition {
             };
             if !reply.executions.is_empty() && bytes + size > spec.max_bytes {
                 return (ClaimReply { more: true, ..reply }, End::Nothing);
+            }
+            if !hold.take() {
+                return (reply, End::Held);
             }
             match self.take(spec, key, turn) {
                 Taken::Lease(claimed) => {
@@ -537,7 +610,9 @@ impl Partition {
     pub(super) fn refuse_loading_claims(&mut self) {
         let places = self.claims.waiting.iter().filter(|(_, waiter)| waiter.loading).map(|(place, _)| *place);
         for place in places.collect::<Vec<_>>() {
-            if let Some(waiter) = self.claims.remove(place) {
+            if !self.claims.waiting.get(&place).is_some_and(|waiter| waiter.job.seat.take()) {
+                self.claims.put_off(place, self.node.runtime.clock());
+            } else if let Some(waiter) = self.claims.remove(place) {
                 refuse(waiter);
             }
         }
@@ -568,7 +643,8 @@ impl Partition {
     }
 
     fn drop_closed_claims(&mut self) {
-        let closed = self.claims.waiting.iter().filter(|(_, waiter)| waiter.job.seat.is_closed());
+        self.claims.undropped = 0;
+        let closed = self.claims.waiting.iter().filter(|(_, waiter)| waiter.job.seat.is_over());
         for place in closed.map(|(place, _)| *place).collect::<Vec<_>>() {
             self.claims.remove(place);
         }
@@ -587,10 +663,28 @@ impl Partition {
     }
 }
 
+/// Tells a claim whose seat was taken for it that the store cannot be read.
 fn refuse(waiter: Waiter) {
-    if waiter.job.seat.take() {
-        let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
-        Served { waiter, reply: ClaimReply::default() }.refuse(refusal);
+    let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
+    Served { waiter, reply: ClaimReply::default() }.refuse(refusal);
+}
+
+/// The seat of the claim that is looked at. It is taken when there is something to hand out and no sooner: partitions that
+/// only look do not keep each other from serving.
+struct Hold {
+    seat: Arc<Seat>,
+    taken: bool,
+}
+
+impl Hold {
+    fn take(&mut self) -> bool {
+        self.taken = self.taken || self.seat.take();
+        self.taken
+    }
+
+    /// Another partition is about to answer the claim, or its caller has gone.
+    fn is_elsewhere(&self) -> bool {
+        !self.taken && !self.seat.is_free()
     }
 }
 
@@ -598,6 +692,8 @@ enum End {
     Nothing,
     /// A store call is on its way that may show more.
     Asked,
+    /// There may be something, but another partition holds the seat.
+    Held,
 }
 
 enum Look {

@@ -13,11 +13,14 @@ mod load;
 mod loss;
 mod ready;
 mod seat;
+#[cfg(test)]
+mod tests;
 
 pub use claims::ClaimJob;
 pub use ready::{Class, Heads, LaneKey, QueueKey, after_class, class_of_place, queue_prefix};
 pub use seat::Seat;
 
+use crate::client::Urgency;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::hub::Hub;
@@ -336,9 +339,14 @@ impl Partition {
         self.stopping
     }
 
-    /// True if another input may be taken: the open batch has room.
-    pub fn has_room(&self) -> bool {
-        self.queue.len() < 64 && !self.is_full()
+    /// True if another input may be taken: the open batch has room, and not too many wait for records. These go on when
+    /// the store answers, which needs no input. What is urgent may come on top of a batch of others that wait.
+    pub fn has_room(&self, urgency: Urgency) -> bool {
+        let stalled_max = match urgency {
+            Urgency::Normal => self.node.config.batch_max,
+            Urgency::Urgent => self.node.config.batch_max * 2,
+        };
+        self.queue.len() < 64 && self.stalled.len() < stalled_max && !self.is_full()
     }
 
     /// Everything has been answered and nothing is on its way.
@@ -354,20 +362,22 @@ impl Partition {
     /// When the loop wants to be called although nothing comes in, on the node's clock.
     pub fn next_tick(&self) -> Option<Time> {
         let unknown = self.flying.as_ref().and_then(|flying| flying.give_up_at());
-        let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
-        let recheck = alone.then(|| self.claims.recheck_at()).flatten();
-        [unknown, recheck, self.claims.busy_until(), self.loss.retry_at()].into_iter().flatten().min()
+        [unknown, self.recheck_at(), self.claims.retry_at(), self.loss.retry_at()].into_iter().flatten().min()
     }
 
     pub fn tick(&mut self) {
         let clock = self.node.runtime.clock();
         self.give_up_unknown(clock);
-        if self.claims.busy_until().is_some_and(|at| at <= clock) {
-            self.claims.retry_busy();
-        }
-        if self.claims.recheck_at().is_some_and(|at| at <= clock) {
+        self.claims.retry_put_off(clock);
+        if self.recheck_at().is_some_and(|at| at <= clock) {
             self.recheck_claims(clock);
         }
+    }
+
+    /// When the store is looked at for claims that wait. Of several partitions the node looks at all in one call.
+    fn recheck_at(&self) -> Option<Time> {
+        let alone = !self.node.description.exclusive && self.node.description.partitions == 1;
+        self.claims.recheck_at().filter(|_| alone)
     }
 
     /// Store time for the next command: never less than that of a command before it.

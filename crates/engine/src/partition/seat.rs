@@ -54,7 +54,13 @@ impl Seat {
         self.0.store(CLOSED, Ordering::Release);
     }
 
-    pub fn is_closed(&self) -> bool {
-        self.0.load(Ordering::Acquire) == CLOSED
+    /// Nobody holds it, and its caller waits.
+    pub fn is_free(&self) -> bool {
+        self.0.load(Ordering::Acquire) == WAITING
+    }
+
+    /// Nothing more is taken for it, whatever becomes of what was.
+    pub fn is_over(&self) -> bool {
+        matches!(self.0.load(Ordering::Acquire), CLOSED | LEFT)
     }
 }

@@ -1,5 +1,6 @@
 use crate::kit::*;
-use weft_core::ExecutionId;
+use std::time::Duration;
+use weft_core::{ExecutionId, digest};
 use weft_engine::{Claim, Completion, Config, Submission};
 use weft_store::faulty::Faults;
 
@@ -266,5 +267,42 @@ async fn sd_27_a_claim_that_waits_in_many_partitions_is_woken_by_each() {
         let work = reply.unwrap().executions.pop().unwrap_or_else(|| panic!("round {round}: {id} was not handed out"));
         assert_eq!(work.id, id);
         kit.client.complete(Completion::of(&work)).await.unwrap();
+    }
+}
+
+/// Others may have begun to serve it when it comes to the one that is full.
+#[tokio::test(start_paused = true)]
+async fn sd_27_a_claim_waits_although_one_partition_takes_no_more_calls() {
+    for work_in in [1, 0] {
+        let config = Config { queue_max: 1, batch_max: 1, recheck_ms: 3_600_000, ..Config::default() };
+        let (_store, faulty, engine) = open_faulty_on(memory(2), Faults::default(), config).await;
+        let client = engine.client("shop").unwrap();
+        let submit = |lane: &str, partition: u64| {
+            let mut keys = (0..).map(|n| format!("key-{n}"));
+            let key = keys.find(|key| digest::place("shop", key.as_bytes()) % 2 == partition).unwrap();
+            let (client, item) = (client.clone(), Submission::new("mail").lane(lane).concurrency_key(key));
+            tokio::spawn(async move { client.submit(item).await })
+        };
+        // Its first claim enters it beside.
+        assert!(client.claim(worker()).await.unwrap().executions.is_empty());
+        linger(10).await;
+        faulty.set_faults(Faults { before_ms: (1_000, 1_000), ..Faults::default() });
+        let mut others = Vec::new();
+        for _ in 0..3 {
+            // One is on its way, one in the batch behind it, one in the mailbox.
+            others.push(submit("aside", 0));
+            linger(1).await;
+        }
+        assert_eq!(submit("aside", 0).await.unwrap().unwrap_err().code(), "busy");
+        let waiting = client.clone();
+        let claim = tokio::spawn(async move { waiting.claim(worker().wait_ms(60_000)).await });
+        linger(1).await;
+        for other in others.into_iter().filter(|_| work_in == 0) {
+            other.await.unwrap().unwrap();
+        }
+        let id = submit("default", work_in).await.unwrap().unwrap().id;
+        assert_eq!(u64::from(id.partition().0), work_in);
+        let reply = tokio::time::timeout(Duration::from_secs(2), claim).await;
+        assert_eq!(reply.expect("it waits there").unwrap().unwrap().executions[0].id, id);
     }
 }

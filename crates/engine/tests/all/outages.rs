@@ -125,3 +125,24 @@ async fn a_scan_that_waits_for_a_connection_does_not_keep_it_from_a_look() {
     };
     tokio::time::timeout(Duration::from_secs(300), all).await.expect("every timer fires");
 }
+
+/// A loop to which something comes in at every moment looks at its clock nevertheless.
+#[tokio::test(start_paused = true)]
+async fn rl_14_callers_are_told_in_time_that_an_outcome_is_unknown_however_much_comes_in() {
+    let config = Config { unknown_wait_ms: 100, ..Config::default() };
+    let (_store, faulty, engine) = open_faulty(Faults::default(), config).await;
+    let client = engine.client("shop").unwrap();
+    client.submit(Submission::new("mail")).await.unwrap();
+    faulty.set_faults(Faults { commit_unknown_lost: 1000, resolve_error: 1000, ..Faults::default() });
+    let submit = |client: &weft_engine::Client| {
+        let client = client.clone();
+        tokio::spawn(async move { client.submit(Submission::new("mail")).await })
+    };
+    let first = submit(&client);
+    for _ in 0..200 {
+        submit(&client);
+        pass(1).await;
+    }
+    assert!(first.is_finished(), "told after 100 ms");
+    assert_eq!(first.await.unwrap().unwrap_err().code(), "unavailable");
+}
