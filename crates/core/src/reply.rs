@@ -330,6 +330,17 @@ impl Reconciled {
     }
 }
 
+impl Claimed {
+    /// How much of the ends of its upstreams comes with it.
+    pub fn inline_bytes(&self) -> usize {
+        let bytes = |input: &Input| match &input.value {
+            InputValue::Inline(payload) => payload.bytes.len(),
+            InputValue::None | InputValue::Handle { .. } | InputValue::Purged => 0,
+        };
+        self.inputs.iter().map(bytes).sum()
+    }
+}
+
 /// The end of an upstream, under the name of its edge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {

@@ -5,6 +5,7 @@ use super::{decide, reopen, resolve, siblings, summary};
 use crate::command::Command;
 use crate::id::ExecutionId;
 use crate::limits::{FANOUT_PER_COMMIT, SIBLINGS_AT_ONCE, SIBLINGS_PER_COMMIT};
+use crate::schema::Timer;
 use crate::tx::{Stop, Tx};
 use std::collections::VecDeque;
 
@@ -13,7 +14,11 @@ pub(crate) struct Follow {
     /// The engine gives the command a batch to itself.
     bulky: bool,
     edges: usize,
+    records: usize,
     pub siblings: usize,
+    /// Siblings were cancelled: their own edges go with them, however small the store wants its batches. Each would leave a
+    /// continuation otherwise.
+    pub cancelled: bool,
     /// Groups that were decided and cancel what is left of their upstreams.
     pub decided: VecDeque<(ExecutionId, u8)>,
     /// Members that wait again: what they had told their downstreams is taken back.
@@ -35,6 +40,8 @@ pub(crate) struct Follow {
 /// Records of a commit up to which commands do what ends entail, unless the store wants its batches smaller. The rest is
 /// left to continuations: whoever comes in between waits for the commit that is on its way, and for one more.
 const RECORDS: usize = 1_000;
+/// The same for edges that are resolved behind the commit that ended their upstream: a long cascade takes few commits.
+const RECORDS_CASCADE: usize = 2_000;
 /// Records that an edge or a sibling takes, with what it changes at the other end.
 const RECORDS_EACH: usize = 3;
 /// Edges and siblings that a command deals with however full the commit is.
@@ -50,7 +57,9 @@ impl Follow {
         Self {
             bulky,
             edges: FANOUT_PER_COMMIT,
+            records: if is_cascade(command) { RECORDS_CASCADE } else { RECORDS },
             siblings: if bulky { SIBLINGS_PER_COMMIT } else { SIBLINGS_AT_ONCE },
+            cancelled: false,
             decided: VecDeque::new(),
             reopened: VecDeque::new(),
             decides: !matches!(command, Command::VerifyFlow(_)),
@@ -71,19 +80,24 @@ impl Follow {
 
     /// Edges that the command may still resolve in this commit.
     pub fn room(&self, tx: &Tx<'_>) -> usize {
-        let records = RECORDS.min(tx.batch_records()).saturating_sub(tx.records_of_batch());
+        let most = if self.cancelled { self.records } else { self.records.min(tx.batch_records()) };
+        let records = most.saturating_sub(tx.records_of_batch());
         let few = FEW.saturating_sub(FANOUT_PER_COMMIT - self.edges);
         self.edges.min((records / RECORDS_EACH).max(few))
     }
 
     /// Whether another sibling may be cancelled after so many; their own edges come behind.
     pub fn has_room_for_sibling(&self, tx: &Tx<'_>, cancelled: usize) -> bool {
-        cancelled < FEW || tx.records_of_batch() + cancelled * RECORDS_EACH < RECORDS
+        cancelled < FEW || tx.records_of_batch() + cancelled * RECORDS_EACH < self.records
     }
 
     pub fn resolved(&mut self) {
         self.edges = self.edges.saturating_sub(1);
     }
+}
+
+fn is_cascade(command: &Command) -> bool {
+    matches!(command, Command::Expire(expire) if expire.timer == Timer::Resolve)
 }
 
 /// Runs behind every rule. Finds nothing to do unless a member of a flow was written.

@@ -2,6 +2,7 @@
 
 use crate::command::*;
 use crate::kit::World;
+use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
 use crate::limits::FLOW_RECORDS_PER_COMMIT;
 use crate::record::execution::PublicState;
@@ -49,6 +50,24 @@ fn fl_83_no_more_edges_than_the_store_wants_in_a_batch() {
     };
     assert!(largest(150) <= 150, "{} records in one commit", largest(150));
     assert!(largest(2_000) > 500, "a store that takes more is given more");
+}
+
+#[test]
+fn fl_115_siblings_take_their_own_edges_with_them_however_small_batches_are() {
+    let mut world = World::new();
+    world.batch_records = 150;
+    let mut race = blank_flow();
+    race.members = (0..900).map(|at| member(&format!("s{at}"))).chain([member("j")]).collect();
+    race.edges = (0..900).map(|at| edge(&format!("s{at}>j"))).collect();
+    policy(&mut race, "j", MAIN, GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    let race = world.submit_flow(race).unwrap().id;
+    world.scan();
+    let held = world.claim_member(race, "s7");
+    let before = world.commits;
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    world.scan();
+    assert_eq!(world.flow(race).summary.of(PublicState::Cancelled), 899);
+    assert!(world.commits - before <= 8, "{} commits", world.commits - before);
 }
 
 #[test]

@@ -153,6 +153,7 @@ fn walk(
     if tx.prefetch_all(page.iter().map(|(_, inlet)| Key::Execution(id(inlet)))) {
         return Err(Stop::Miss);
     }
+    follow.cancelled = true;
     let mut missing = false;
     let mut stopped = rest.clone().nth(page.len()).map(|(at, _)| at as u32);
     for (done, (at, inlet)) in page.iter().enumerate() {

@@ -511,7 +511,8 @@ impl Partition {
             }
             match self.take(spec, key, turn) {
                 Taken::Lease(claimed) => {
-                    bytes += size;
+                    // What upstreams hand over is known only now: it keeps the next one out.
+                    bytes += size + claimed.inline_bytes();
                     let weight =
                         spec.lanes.iter().find(|wish| wish.lane == queue.lane.lane).map_or(1, |wish| wish.weight);
                     self.ready.remove(&queue, rank);

@@ -1,6 +1,7 @@
 use crate::kit::*;
 use std::time::Duration;
 use weft_core::{ExecutionId, digest};
+use weft_engine::flow::{Edge, FlowSubmission};
 use weft_engine::{Claim, Completion, Config, Submission};
 use weft_store::faulty::Faults;
 
@@ -305,4 +306,19 @@ async fn sd_27_a_claim_waits_although_one_partition_takes_no_more_calls() {
         let reply = tokio::time::timeout(Duration::from_secs(2), claim).await;
         assert_eq!(reply.expect("it waits there").unwrap().unwrap().executions[0].id, id);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_26_what_upstreams_hand_over_counts_towards_the_bytes_of_a_claim() {
+    let kit = open().await;
+    let mail = || Submission::new("mail");
+    let flow = FlowSubmission::new("letters").member("u", mail()).member("a", mail()).member("b", mail());
+    let flow = flow.link(Edge::new("u", "a").input("text")).link(Edge::new("u", "b").input("text"));
+    kit.client.submit_flow(flow).await.unwrap();
+    let work = kit.client.claim(worker()).await.unwrap().executions.pop().unwrap();
+    kit.client.complete(Completion::of(&work).result(vec![b'x'; 1_000])).await.unwrap();
+    let claim = || Claim { max_bytes: 900, ..worker().max(10) };
+    let reply = kit.client.claim(claim()).await.unwrap();
+    assert_eq!((reply.executions.len(), reply.more), (1, true), "the first goes out whatever it takes");
+    assert_eq!(kit.client.claim(claim()).await.unwrap().executions.len(), 1);
 }
