@@ -210,6 +210,36 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_without_further_fields_may_be_its_word() {
+        let read =
+            |text: &str| serde_json::from_str::<SubmitFlow>(text).map(|flow| serde_json::to_value(&flow).unwrap());
+        let words = r#"{"kind":"a","failure_policy":{"kind":"fail_fast","remaining":"let_run"},"completion_policy":"declared",
+            "edges":[{"from":"x","to":"y","policy":"any_of","then":"cancel_remaining"}]}"#;
+        let objects = r#"{"kind":"a","failure_policy":{"kind":"fail_fast","remaining":{"kind":"let_run"}},
+            "completion_policy":{"kind":"declared"},
+            "edges":[{"from":"x","to":"y","policy":{"kind":"any_of"},"then":{"kind":"cancel_remaining"}}]}"#;
+        assert_eq!(read(words).unwrap(), read(objects).unwrap());
+        for (text, told) in [
+            (
+                r#"{"kind":"a","failure_policy":"fail_fst"}"#,
+                "unknown_policy `failure_policy` is `fail_fst`, allowed are `isolate`, `fail_fast`, `collect_all` did you mean `fail_fast`?",
+            ),
+            (r#"{"kind":"a","completion_policy":"root"}"#, "invalid_argument `completion_policy.key` is missing "),
+            (
+                r#"{"kind":"a","edges":[{"from":"x","to":"y","policy":{"kind":"quorum"}}]}"#,
+                "invalid_argument `edges[0].policy.k` is missing ",
+            ),
+            (
+                r#"{"kind":"a","failure_policy":7}"#,
+                "invalid_argument `failure_policy` invalid type: integer `7`, expected a word such as `fail_fast`, or an \
+                 object such as `{kind: fail_fast, remaining: let_run}` ",
+            ),
+        ] {
+            assert_eq!(said(&body::<SubmitFlow>(text)), told);
+        }
+    }
+
+    #[test]
     fn queries_come_back_as_they_were() {
         let text = "state=active&state=failed&lane=a+b&created_from=2026-11-16T20%3A15%3A00Z&limit=7";
         let query = ListQuery::read(text).unwrap();

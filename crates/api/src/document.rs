@@ -44,12 +44,27 @@ pub fn document(version: &str) -> Value {
         "tags": TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect::<Vec<_>>(),
         "paths": paths,
         "components": {
-            "schemas": schemas,
+            "schemas": with_words(schemas),
             "securitySchemes": {
                 "key": { "type": "http", "scheme": "bearer", "description": "An API key: `weft_<id>_<secret>`" },
             },
         },
     })
+}
+
+/// Policies are objects with a `kind`. Where that is all that is needed, the word alone will do.
+fn with_words(schemas: Schemas) -> Value {
+    let mut schemas = json!(schemas);
+    for name in ["GroupPolicy", "Then", "Remaining", "FailurePolicy", "CompletionPolicy"] {
+        let forms = schemas.pointer_mut(&format!("/{name}/oneOf")).and_then(Value::as_array_mut);
+        let Some(forms) = forms else { continue };
+        let alone = forms.iter().filter(|form| form["required"] == json!(["kind"]));
+        let words: Vec<Value> = alone.map(|form| form["properties"]["kind"]["enum"][0].clone()).collect();
+        forms.push(
+            json!({ "type": "string", "enum": words, "description": "Short for an object with this `kind` alone" }),
+        );
+    }
+    schemas
 }
 
 const TAGS: &[(&str, &str)] = &[

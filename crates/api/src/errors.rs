@@ -100,9 +100,11 @@ const fn advice(code: Code) -> &'static str {
         }
         Code::ReplayLimit => "Submit a new execution instead, or raise `policy.max_replays` of later ones.",
         Code::FlowClosed => {
-            "`fields.state` says why: it is ending or done, or its growth is `fixed`. Submit another flow, or replay a member."
+            "`fields.state` says why: it is ending or done, or its growth is `fixed`. Submit another flow; one that has completed or failed is opened again by a replay of a member."
         }
-        Code::FlowTerminal => "`fields.outcome` says how it ended. A replay of a member opens it again.",
+        Code::FlowTerminal => {
+            "`fields.outcome` says how it ended. A replay of a member opens it again, unless it was cancelled."
+        }
         Code::FlowNotTerminal => "Wait for its end (`wait_ms`), or cancel it first.",
         Code::GroupDecided => "Add the edge to a group of its own: what a decided group waited for cannot change.",
         Code::DownstreamBegun => "An edge to a member that has been claimed would come too late.",

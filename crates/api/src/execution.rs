@@ -613,6 +613,12 @@ pub struct Explanation {
     pub at: u64,
     pub running: bool,
     pub reasons: Vec<Reason>,
+    /// The flow that it is a member of
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Its key in that flow
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// The earliest moment at which a reason clears by time
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_time: Option<u64>,

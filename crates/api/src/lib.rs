@@ -35,7 +35,7 @@ pub use errors::errors_page;
 pub use operation::{Args, Body, Method, Operation, Reading, Scope, Spec};
 pub use page::{Batch, Item, Page, Results};
 pub use payload::Payload;
-pub use problem::{Class, Code, Problem};
+pub use problem::{Class, Code, Problem, nearest};
 pub use raw::{RawForm, from_raw, has_raw_form};
 pub use table::{Call, OPERATIONS, Reply, op};
 pub use time::Moment;

@@ -127,7 +127,7 @@ pub enum Rejection {
     FlowNotFound,
     /// The flow has no such group.
     GroupNotFound,
-    /// It takes no members, edges or replays: `why` is its state, or `fixed`.
+    /// It takes no members or edges, and if it is ending or cancelled no replays: `why` is its state, or `fixed`.
     FlowClosed {
         why: &'static str,
     },
@@ -264,7 +264,6 @@ impl Rejection {
             | Self::FenceRequired
             | Self::Forbidden { .. }
             | Self::InvalidCursor
-            | Self::BadGraph { .. }
             | Self::GraphTooLarge { .. }
             | Self::UnknownPolicy { .. }
             | Self::NotAChild { .. } => Class::Fix,
@@ -304,6 +303,9 @@ impl Rejection {
             | Self::StillImpossible { .. }
             | Self::FlowRevisionMismatch { .. }
             | Self::Internal { .. } => Class::Conflict,
+            Self::BadGraph { problems } => {
+                problems.first().and_then(Problem::inner).map_or(Class::Fix, Rejection::class)
+            }
             Self::AtItem { rejection, .. } => rejection.class(),
             Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
         }
@@ -389,6 +391,10 @@ impl fmt::Display for Rejection {
             Self::InvalidCursor => write!(f, "the cursor is not one that this list gave out"),
             Self::FlowNotFound => write!(f, "there is no such flow in this namespace"),
             Self::GroupNotFound => write!(f, "the member has no group of this name"),
+            // What has ended without a cancel can be opened again, by a replay.
+            Self::FlowClosed { why: why @ ("fixed" | "completed" | "failed") } => {
+                write!(f, "the flow is {why}: it takes no members or edges any more")
+            }
             Self::FlowClosed { why } => write!(f, "the flow is {why}: it takes no members, edges or replays any more"),
             Self::FlowTerminal { outcome, cause } => write!(f, "the flow has ended: {} ({cause})", outcome.name()),
             Self::FlowNotTerminal { state } => write!(f, "the flow has not ended: it is {state}"),

@@ -1,6 +1,7 @@
 //! What clients and operators ask of flows. Reads are in `read`, what running members ask of their own flow in `own`.
 
 mod explain;
+mod nearest;
 mod own;
 mod read;
 mod replay;
@@ -8,7 +9,7 @@ mod request;
 pub mod view;
 
 use crate::execution::same_key;
-use crate::rejection::problem;
+use crate::rejection::{invalid_id, problem};
 use crate::steer::{answered, expected};
 use crate::{Acting, Answer, request_id, text};
 use bytes::Bytes;
@@ -65,7 +66,8 @@ impl Acting<'_> {
         let body = wire::SubmitFlow { idempotency_key: key, ..args.body };
         let keys: Vec<String> = body.members.iter().map(|member| member.key.clone()).collect();
         let flow = request::flow(body, self.engine.policy(), self.around.trace.as_deref())?;
-        let submitted = client.submit_flow(flow).await.map_err(problem)?.value;
+        let refused = |rejection| nearest::among(problem(rejection), &keys);
+        let submitted = client.submit_flow(flow).await.map_err(refused)?.value;
         let existed = submitted.duplicate;
         let reply = Reply::SubmitFlow(self::submitted(submitted, keys));
         Ok(Answer { existed, replayed: existed, ..reply.into() })
@@ -83,7 +85,9 @@ impl Acting<'_> {
             ..Growing::new(it.id)
         };
         some("members", growing.members.len())?;
-        answered(it.client.grow_flow(growing).await, |it| Reply::AddMembers(grown(it)))
+        let keys = growing.members.iter().map(|member| member.key.to_string()).collect();
+        let answer = answered(it.client.grow_flow(growing).await, |it| Reply::AddMembers(grown(it)));
+        nearest::of_flow(&it.client, it.id, keys, answer).await
     }
 
     pub async fn add_edges(&self, args: One<wire::AddEdges>) -> Result<Answer, Problem> {
@@ -96,14 +100,16 @@ impl Acting<'_> {
             ..Growing::new(it.id)
         };
         some("edges", growing.edges.len())?;
-        answered(it.client.grow_flow(growing).await, |it| Reply::AddEdges(grown(it)))
+        let answer = answered(it.client.grow_flow(growing).await, |it| Reply::AddEdges(grown(it)));
+        nearest::of_flow(&it.client, it.id, Vec::new(), answer).await
     }
 
     pub async fn seal_flow(&self, args: One<wire::Seal>) -> Result<Answer, Problem> {
         let it = self.asked(&args, args.body.request_id.as_ref()).await?;
         let keys = args.body.keys.map(|keys| keys.into_iter().map(text).collect());
         let sealing = Sealing { keys, request_id: it.request_id, ..Sealing::new(it.id) };
-        answered(it.client.seal_flow(sealing).await, |already| Reply::SealFlow(wire::Sealed { already }))
+        let answer = answered(it.client.seal_flow(sealing).await, |already| Reply::SealFlow(wire::Sealed { already }));
+        nearest::of_flow(&it.client, it.id, Vec::new(), answer).await
     }
 
     pub async fn finish_flow(&self, args: One<wire::Finish>) -> Result<Answer, Problem> {
@@ -159,7 +165,7 @@ impl Acting<'_> {
 }
 
 pub fn flow_id(text: &str) -> Result<FlowId, Problem> {
-    text.parse().map_err(|_| problem(Rejection::InvalidId { expected: "f" }).field("got", text))
+    text.parse().map_err(|_| invalid_id("f", text))
 }
 
 /// A call that adds nothing is a mistake.

@@ -252,10 +252,7 @@ impl Acting<'_> {
 }
 
 fn execution_id(text: &str) -> Result<ExecutionId, Problem> {
-    text.parse().map_err(|_| {
-        let rejection = weft_core::error::Rejection::InvalidId { expected: "x" };
-        rejection::problem(rejection).field("got", text)
-    })
+    text.parse().map_err(|_| rejection::invalid_id("x", text))
 }
 
 /// The id that makes a repeat of a call recognisable: the header, or the field of the body, or both and equal.

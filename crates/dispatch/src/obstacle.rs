@@ -1,16 +1,18 @@
 //! Reasons why an execution is not running, in words and as facts.
 
 use serde_json::{Value, json};
-use weft_core::record::execution::{Progress, PublicState};
+use weft_core::record::execution::{Outcome, Progress, PublicState};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
-use weft_engine::{NoWorker, Obstacle, Retry};
+use weft_engine::{EndedMember, NoWorker, Obstacle, Retry};
 
 /// For people, for programs, and what ends it.
 pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static str>) {
     match obstacle {
-        Obstacle::Done { outcome, reason, by, at, attempt, failure } => {
+        Obstacle::Done { outcome, reason, by, at, attempt, failure, ended, closed } => {
             let text = format!("it has ended: {} ({})", outcome.name(), reason.name());
+            let text = with_failure(text, failure.as_ref());
+            let text = ended.as_ref().map_or_else(|| text.clone(), |ended| format!("{text}; {}", by_group(ended)));
             let detail = json!({
                 "outcome": outcome.name(),
                 "reason": reason.name(),
@@ -18,8 +20,15 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
                 "at": at.ms(),
                 "attempt": attempt,
                 "failure": failure.as_ref().map(failed),
+                "ended_by": ended.as_ref().map(group_of),
+                "flow_state": closed,
             });
-            (with_failure(text, failure.as_ref()), detail, Some("replay"))
+            match (closed, outcome) {
+                (Some(state), _) => (format!("{text}; its flow is {state} and takes no replays"), detail, None),
+                // By itself it would be skipped again.
+                (None, Outcome::Skipped) => (text, detail, Some("replay of its upstreams")),
+                (None, _) => (text, detail, Some("replay")),
+            }
         }
         Obstacle::Running { worker, instance, epoch, attempt, expires_at, progress } => {
             let left = span(expires_at.since(now));
@@ -126,6 +135,35 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
     }
 }
 
+/// Which group ended a member, and because of whom.
+fn by_group(ended: &EndedMember) -> String {
+    match ended {
+        EndedMember::Dependency { group, unmet } => {
+            let named: Vec<String> = unmet.iter().take(NAMED).map(|(key, _)| format!("`{key}`")).collect();
+            let more = if unmet.len() > NAMED { ", …" } else { "" };
+            match named.is_empty() {
+                true => format!("its group `{group}` cannot be met any more"),
+                false => format!("its group `{group}` cannot be met after the end of {}{more}", named.join(", ")),
+            }
+        }
+        EndedMember::Sibling { group, verdict, downstream: (key, _) } => {
+            format!("the group `{group}` of `{key}` was {} without it", verdict.name())
+        }
+    }
+}
+
+fn group_of(ended: &EndedMember) -> Value {
+    let named = |(key, id): &(Text, ExecutionId)| json!({ "key": **key, "execution": id.to_string() });
+    match ended {
+        EndedMember::Dependency { group, unmet } => {
+            json!({ "kind": "dependency", "group": **group, "unmet": unmet.iter().map(named).collect::<Vec<_>>() })
+        }
+        EndedMember::Sibling { group, verdict, downstream } => json!({
+            "kind": "sibling", "group": **group, "verdict": verdict.name(), "downstream": named(downstream),
+        }),
+    }
+}
+
 /// `it waits for 3 upstreams: \`a\` (active), \`b\` (waiting), …`
 fn depends(sealed: bool, pending: u32, upstreams: &[(Text, ExecutionId, Option<PublicState>)]) -> String {
     let named = upstreams.iter().take(NAMED).map(|(key, _, state)| {
@@ -163,7 +201,7 @@ fn with_failure(text: String, failure: Option<&(Text, Text)>) -> String {
     }
 }
 
-fn failed((category, message): &(Text, Text)) -> Value {
+pub fn failed((category, message): &(Text, Text)) -> Value {
     json!({ "category": **category, "message": **message })
 }
 

@@ -5,6 +5,7 @@ use weft_api::{Code, Problem};
 use weft_core::error::Rejection;
 use weft_core::flow::problem::{Problem as Wrong, Wrong as Fault};
 use weft_core::text::Text;
+use weft_core::{ExecutionId, FlowId};
 
 /// The rejection as a caller sees it.
 pub fn problem(rejection: Rejection) -> Problem {
@@ -78,7 +79,7 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::FlowClosed { why } => problem.field("state", why).hint(match why {
             "fixed" => "submit another flow; this one was told to stay as it is",
             "cancelled" | "ending" => "submit another flow; no replay escapes the end of this one",
-            _ => "submit another flow; `replay` of a member reopens one that is done",
+            _ => "replay one of its members, which opens it again, or submit another flow",
         }),
         Rejection::FlowTerminal { outcome, cause } => problem.field("outcome", outcome.name()).field("cause", cause),
         Rejection::FlowNotTerminal { state } => problem.field("state", state).hint("cancel it, or wait for its end"),
@@ -112,6 +113,22 @@ pub fn problem(rejection: Rejection) -> Problem {
     }
 }
 
+/// An id that is not one of what is `expected`. The id of a flow where one of an execution is wanted, or the other way
+/// round, is told as what it is.
+pub fn invalid_id(expected: &'static str, got: &str) -> Problem {
+    let refused = problem(Rejection::InvalidId { expected }).field("got", got);
+    let (told, hint) = match expected {
+        "x" if got.parse::<FlowId>().is_ok() => {
+            ("is the id of a flow, not of an execution", format!("`weft flow get {got}`, or `GET /v1/flows/{got}`"))
+        }
+        "f" if got.parse::<ExecutionId>().is_ok() => {
+            ("is the id of an execution, not of a flow", format!("`weft get {got}`, or `GET /v1/executions/{got}`"))
+        }
+        _ => return refused,
+    };
+    Problem { detail: format!("`{got}` {told}"), ..refused }.hint(hint)
+}
+
 /// Everything that one look at a graph has found, and the facts of the first as if it were alone.
 fn graph(problem: Problem, found: &[Wrong]) -> Problem {
     let each = |wrong: &Wrong| {
@@ -127,9 +144,10 @@ fn graph(problem: Problem, found: &[Wrong]) -> Problem {
     let all = all.field("path", first.path.clone());
     match (&first.wrong, found.len()) {
         (Fault::Limit { what, limit, got }, _) => all.field("what", *what).field("limit", *limit).field("got", *got),
-        (Fault::Member { rejection, .. }, _) => {
+        (Fault::Member { rejection, .. } | Fault::Edge { rejection, .. }, _) => {
             let inner = self::problem((**rejection).clone());
-            inner.fields.into_iter().fold(all, |all, (name, value)| all.field(&name, value))
+            let all = inner.fields.into_iter().fold(all, |all, (name, value)| all.field(&name, value));
+            Problem { hint: inner.hint, ..all }
         }
         (Fault::Cycle { .. }, _) => all.hint("take one of these edges away"),
         (_, 1) => all,

@@ -303,6 +303,8 @@ pub fn explanation(explanation: Explanation) -> wire::Explanation {
         at: explanation.at.ms(),
         running: explanation.running,
         reasons: explanation.reasons.iter().map(|obstacle| reason(obstacle, explanation.at)).collect(),
+        flow: explanation.member.as_ref().map(|member| member.flow.to_string()),
+        key: explanation.member.as_ref().map(|member| member.key.to_string()),
         next_time: explanation.next_time.map(Time::ms),
     }
 }

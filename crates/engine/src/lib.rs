@@ -68,7 +68,7 @@ pub use census::{Depth, Depths, Manned, Running};
 pub use client::Client;
 pub use config::Config;
 pub use engine::{Engine, OpenError};
-pub use explain::{Explanation, NoWorker, Obstacle, Retry};
+pub use explain::{Ended as EndedMember, Explanation, Membership, NoWorker, Obstacle, Retry};
 pub use history::{AttemptFilter, AttemptPage, HistoryEntry, HistoryPage, HistoryPlace};
 pub use keys::{KeyCreation, KeyPage};
 pub use notices::{Heard, Notice, Notices, Numbered, Told};

@@ -1,10 +1,73 @@
 //! How groups of edges and whole flows are judged.
 
 use super::*;
+use serde::de::value::{MapAccessDeserializer, MapDeserializer};
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::ser::Serializer;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// What is an object with a `kind`, and may be given as that word alone.
+trait Kinded: Sized {
+    const EXPECTED: &'static str;
+    fn of_object<'de, D: Deserializer<'de>>(object: D) -> Result<Self, D::Error>;
+}
+
+struct WordOrObject<T>(PhantomData<T>);
+
+impl<'de, T: Kinded> Visitor<'de> for WordOrObject<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(T::EXPECTED)
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
+        T::of_object(MapDeserializer::new(std::iter::once(("kind", word))))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<T, A::Error> {
+        T::of_object(MapAccessDeserializer::new(object))
+    }
+}
+
+/// Reads words and objects, and writes objects.
+macro_rules! kinded {
+    ($($name:ident $expected:literal)*) => {$(
+        impl Kinded for $name {
+            const EXPECTED: &'static str = $expected;
+
+            fn of_object<'de, D: Deserializer<'de>>(object: D) -> Result<Self, D::Error> {
+                // What is derived, not the trait below.
+                $name::deserialize(object)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(given: D) -> Result<Self, D::Error> {
+                given.deserialize_any(WordOrObject(PhantomData))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $name::serialize(self, serializer)
+            }
+        }
+    )*};
+}
+
+kinded! {
+    GroupPolicy "a word such as `all_of`, or an object such as `{kind: quorum, k: 2}`"
+    Then "a word such as `cancel_remaining`, or an object such as `{kind: cancel_remaining, mode: graceful}`"
+    Remaining "a word such as `let_run`, or an object such as `{kind: cancel, mode: graceful}`"
+    FailurePolicy "a word such as `fail_fast`, or an object such as `{kind: fail_fast, remaining: let_run}`"
+    CompletionPolicy "a word such as `all_terminal`, or an object such as `{kind: root, key: report}`"
+}
 
 /// How many edges of a group must be met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum GroupPolicy {
     AllOf {},
     AnyOf {},
@@ -16,7 +79,7 @@ pub enum GroupPolicy {
 
 /// What becomes of the upstreams that still run when a group is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Then {
     LetRun {},
     /// Those that nobody else needs are cancelled
@@ -42,7 +105,7 @@ pub enum On {
 
 /// What becomes of live members when the outcome of their flow is decided before they have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Remaining {
     LetRun {},
     /// Those that run may end their attempt; the others are cancelled
@@ -59,7 +122,7 @@ pub enum Remaining {
 
 /// What a member that ends badly means for its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FailurePolicy {
     /// Those that depend on it follow their edges, the rest goes on, and in the end the flow has failed
     Isolate {},
@@ -75,7 +138,7 @@ pub enum FailurePolicy {
 
 /// When the outcome of a flow is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CompletionPolicy {
     /// When all have ended, by the failure policy
     AllTerminal {},

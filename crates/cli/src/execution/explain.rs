@@ -37,7 +37,7 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     };
     let query = ExplainQuery { instance: args.instance };
     let told = remote.call::<op::ExplainExecution>("explain it", [id], query, NoBody {}).await?;
-    remote.put(&told, told.public_state.name(), || render::explain::text(&told, remote.colour.out))?;
+    remote.put(&told, told.public_state.name(), || render::explain::alone(&told, remote.colour.out))?;
     Ok(End::Done)
 }
 

@@ -61,8 +61,22 @@ fn of_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
         with_snippet: false,
     };
     let value = serde_saphyr::from_slice_with_options(bytes, options);
-    let value: Value = value.map_err(|error| (error.to_string(), None))?;
+    let value: Value = value.map_err(|error| (of_library(&error), None))?;
     of_json(value.to_string().as_bytes())
+}
+
+/// What the library says of a file that is no YAML, without what it says to those who program with it.
+fn of_library(error: &serde_saphyr::Error) -> String {
+    let place = |text: String| match error.location() {
+        Some(at) => format!("{text} at line {}, column {}", at.line(), at.column()),
+        None => text,
+    };
+    match error.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => place(format!("`{key}` is given twice")),
+        serde_saphyr::Error::DuplicateMappingKey { key: None, .. } => place("a key is given twice".to_owned()),
+        serde_saphyr::Error::MultipleDocuments { .. } => "it has more than one document; give each a file".to_owned(),
+        error => error.render_with_formatter(&serde_saphyr::UserMessageFormatter),
+    }
 }
 
 fn of_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
@@ -108,7 +122,9 @@ mod tests {
             ("kind: etl\nmembers: [", "f.yaml", "line 2"),
             ("kind: etl\negdes: []", "f.yaml", "`egdes`"),
             ("kind: etl\nmembers:\n- key: a\n  kidn: load\n", "f", "`members[0].kidn`"),
-            ("kind: etl\nkind: elt", "f.yml", "kind"),
+            ("kind: etl\nkind: elt", "f.yml", "not a flow: `kind` is given twice at line 2, column 1"),
+            ("kind: etl\n---\nkind: elt", "f.yml", "not a flow: it has more than one document"),
+            ("kind: etl\nfailure_policy: fail_fst", "f.yml", "`failure_policy` is `fail_fst`, allowed are `isolate`"),
             ("- a\n- b\n", "f.yml", "`f.yml` is not a flow: it is a list"),
             ("[\"a\", \"b\"]", "f", "it is a list"),
         ] {
@@ -134,7 +150,7 @@ edges:
     to: mend
     on: failure
     input: broken
-failure_policy: {kind: collect_all}
+failure_policy: collect_all
 ";
         let json = r#"{"kind": "etl", "tags": {"day": "mon"}, "members": [
             {"key": "load", "kind": "load", "input": {"json": {"rows": 7, "exact": 1.25, "empty": null, "yes": "no"}}},

@@ -27,32 +27,66 @@ struct Noun {
     missing: &'static str,
     /// The command that shows them
     list: &'static str,
+    /// How ids of the other kind begin
+    other_letter: &'static str,
 }
 
-const EXECUTION: Noun = Noun { name: "execution", missing: "execution_not_found", list: "weft list" };
-const FLOW: Noun = Noun { name: "flow", missing: "flow_not_found", list: "weft flow list" };
+const EXECUTION: Noun =
+    Noun { name: "execution", missing: "execution_not_found", list: "weft list", other_letter: "f_" };
+const FLOW: Noun = Noun { name: "flow", missing: "flow_not_found", list: "weft flow list", other_letter: "x_" };
 
 /// The ids of executions that are meant, in order. A whole id is taken as it is and not looked for.
 pub async fn names(remote: &Remote, given: &[String]) -> Result<Vec<String>> {
     // Ids have small letters; whoever writes large ones means the same.
     let given: Vec<String> = given.iter().map(|text| text.to_lowercase()).collect();
     let mut ends: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for text in &given {
+        refuse_other(EXECUTION, text)?;
+    }
     for text in given.iter().filter(|text| !is_whole(text)) {
         ends.entry(end_of(EXECUTION, text)?.to_owned()).or_default();
     }
     if !ends.is_empty() {
         look(remote, &mut ends).await?;
     }
-    given.iter().map(|text| if is_whole(text) { Ok(text.clone()) } else { the_one(EXECUTION, text, &ends) }).collect()
+    let mut ids = Vec::with_capacity(given.len());
+    for text in given {
+        if is_whole(&text) {
+            ids.push(text);
+            continue;
+        }
+        match the_one(EXECUTION, &text, &ends) {
+            Err(missing) if is_missing(EXECUTION, &missing) => {
+                let flows = flows_ending(remote, end_of(FLOW, &text)?).await?;
+                return Err(if flows.is_empty() { missing } else { of_other(EXECUTION, &text).into() });
+            }
+            one => ids.push(one?),
+        }
+    }
+    Ok(ids)
 }
 
 /// The id of the flow that is meant.
 pub async fn flow_name(remote: &Remote, given: &str) -> Result<String> {
     let given = given.to_lowercase();
+    refuse_other(FLOW, &given)?;
     if is_whole(&given) {
         return Ok(given);
     }
-    let end = end_of(FLOW, &given)?;
+    let end = end_of(FLOW, &given)?.to_owned();
+    let found = flows_ending(remote, &end).await?;
+    match the_one(FLOW, &given, &BTreeMap::from([(end.clone(), found)])) {
+        Err(missing) if is_missing(FLOW, &missing) => {
+            let mut executions = BTreeMap::from([(end.clone(), Vec::new())]);
+            look(remote, &mut executions).await?;
+            Err(if executions[&end].is_empty() { missing } else { of_other(FLOW, &given).into() })
+        }
+        one => one,
+    }
+}
+
+/// The flows whose ids end so.
+async fn flows_ending(remote: &Remote, end: &str) -> Result<Vec<String>> {
     let (mut found, mut looked) = (Vec::new(), 0);
     let mut query = FlowsQuery { limit: Some(PAGE_MAX), ..FlowsQuery::default() };
     loop {
@@ -61,10 +95,39 @@ pub async fn flow_name(remote: &Remote, given: &str) -> Result<String> {
         found.extend(page.items.into_iter().map(|flow| flow.id).filter(|id| id.ends_with(end)));
         match page.next_cursor {
             Some(cursor) if looked < LOOKED_MAX => query.cursor = Some(cursor),
-            _ => break,
+            _ => return Ok(found),
         }
     }
-    the_one(FLOW, &given, &BTreeMap::from([(end.to_owned(), found)]))
+}
+
+/// Refuses an id that says of itself that it is of the other kind.
+fn refuse_other(noun: Noun, text: &str) -> Result<()> {
+    if text.starts_with(noun.other_letter) && (is_whole(text) || text.contains(['…', '.'])) {
+        return Err(of_other(noun, text).into());
+    }
+    Ok(())
+}
+
+/// What is said of an id that is of the other kind.
+fn of_other(noun: Noun, text: &str) -> Fault {
+    let (code, other) = match is_whole(text) {
+        true => ("invalid_id", format!("`{text}` is the id of")),
+        false => (noun.missing, format!("`{text}` is the end of the id of")),
+    };
+    let (other, hint) = match noun.name {
+        "flow" => (format!("{other} an execution, not of a flow"), format!("`weft get {text}` shows it")),
+        _ => (
+            format!("{other} a flow, not of an execution"),
+            format!(
+                "flows have commands of their own: `weft flow get {text}`, `weft flow watch {text}`, `weft flow cancel {text}`"
+            ),
+        ),
+    };
+    Fault::new(Code::Refused, other).named(code).hint(hint)
+}
+
+fn is_missing(noun: Noun, error: &anyhow::Error) -> bool {
+    Fault::named_parts(error).0 == noun.missing
 }
 
 async fn look(remote: &Remote, ends: &mut BTreeMap<String, Vec<String>>) -> Result<()> {
@@ -106,7 +169,7 @@ fn article(noun: Noun) -> &'static str {
 
 fn the_one(noun: Noun, text: &str, ends: &BTreeMap<String, Vec<String>>) -> Result<String> {
     let found = ends.get(end_of(noun, text)?).map(Vec::as_slice).unwrap_or_default();
-    let Noun { name, missing, list } = noun;
+    let Noun { name, missing, list, .. } = noun;
     match found {
         [one] => Ok(one.clone()),
         [] => Err(Fault::new(Code::Refused, format!("there is no {name} whose id ends with `{text}`"))
@@ -142,6 +205,20 @@ mod tests {
         for text in ["", "…", "01", "mail", "invoice.send"] {
             assert_eq!(Fault::exit_code(&end_of(EXECUTION, text).unwrap_err()), 2, "{text}");
         }
+    }
+
+    #[test]
+    fn an_id_of_the_other_kind_is_told_as_what_it_is() {
+        let flow = ID.replace("x_", "f_");
+        assert!(refuse_other(EXECUTION, ID).is_ok() && refuse_other(FLOW, &flow).is_ok());
+        assert!(refuse_other(EXECUTION, "f_3c9e01").is_ok(), "which is no end of an id either");
+        let (word, message, hint) = Fault::told(&refuse_other(EXECUTION, &flow).unwrap_err());
+        assert_eq!(word, "error[invalid_id]:");
+        assert_eq!(message, format!("`{flow}` is the id of a flow, not of an execution"));
+        assert!(hint.unwrap().contains(&format!("`weft flow get {flow}`")));
+        let (_, message, hint) = Fault::told(&refuse_other(FLOW, "x_7_…3c9e01").unwrap_err());
+        assert_eq!(message, "`x_7_…3c9e01` is the end of the id of an execution, not of a flow");
+        assert_eq!(hint.as_deref(), Some("`weft get x_7_…3c9e01` shows it"));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub fn card(execution: &Execution, now: u64, paint: Paint) -> String {
         execution.tags.iter().map(|(key, value)| plain(&format!("{key}={value}"))).collect::<Vec<_>>().join(" "),
     );
     line("needs", execution.capabilities.join(" "));
+    line("flow", flow(execution));
     line("family", family(execution));
     line("input", execution.input.as_ref().map(payload::line).unwrap_or_default());
     line("result", execution.result.as_ref().map(payload::line).unwrap_or_default());
@@ -160,6 +161,12 @@ fn family(execution: &Execution) -> String {
     parent.into_iter().chain(children).collect::<Vec<_>>().join(", ")
 }
 
+/// `member \`merge\` of f_7_…`.
+fn flow(execution: &Execution) -> String {
+    let member = execution.flow.as_ref();
+    member.map(|member| format!("member `{}` of {}", plain(&member.key), plain(&member.id))).unwrap_or_default()
+}
+
 /// Commands that make sense now.
 fn next(execution: &Execution) -> String {
     let id = short(&execution.id);
@@ -167,6 +174,8 @@ fn next(execution: &Execution) -> String {
         PublicState::Active => &["get {} --watch", "cancel {}"],
         PublicState::Held => &["explain {}", "release {}"],
         PublicState::Completed => &["result {}", "history {}"],
+        // Whether it takes a replay depends on its upstreams, and on its flow.
+        PublicState::Cancelled | PublicState::Skipped if execution.flow.is_some() => &["explain {}", "history {}"],
         PublicState::Failed | PublicState::Expired | PublicState::Cancelled | PublicState::Skipped => {
             &["get {} --attempts", "replay {}"]
         }
@@ -217,6 +226,14 @@ pub mod tests {
              tags      customer=acme\n\
              next      weft get …3c9e01 --watch · weft cancel …3c9e01"
         );
+    }
+
+    #[test]
+    fn a_member_is_shown_with_its_flow_and_no_replay_that_may_be_refused() {
+        let member = json!({"id": "f_7_0192", "key": "merge", "number": 2, "critical": true});
+        let card = card(&execution(json!({"public_state": "skipped", "flow": member})), 112_000, PLAIN);
+        assert!(card.contains("\nflow      member `merge` of f_7_0192\n"), "{card}");
+        assert!(card.ends_with("next      weft explain …3c9e01 · weft history …3c9e01"), "{card}");
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub fn text(explanation: &Explanation, paint: Paint) -> String {
     lines.join("\n")
 }
 
+/// The same of an execution by itself: of a member, with the flow that it is a member of.
+pub fn alone(explanation: &Explanation, paint: Paint) -> String {
+    let text = text(explanation, paint);
+    match (&explanation.flow, &explanation.key) {
+        (Some(flow), Some(key)) => format!("{text}\n{} `{}` of {}", paint.dim("member"), plain(key), plain(flow)),
+        _ => text,
+    }
+}
+
 /// The reasons of a flow, then each of its live members that is told of, by its key.
 pub fn flow_text(told: &FlowExplanation, paint: Paint) -> String {
     let head = flow::state(told.public_flow_state, paint);
@@ -76,6 +85,8 @@ fn ends(reason: &Reason, verbs: &str) -> Option<String> {
             "queue" => "when those were claimed".to_owned(),
             "children" | "members" | "upstreams" => "when they have ended".to_owned(),
             "seal" => "by `weft flow seal`".to_owned(),
+            "replay of members" => "by `weft replay MEMBER` of those that are to run again".to_owned(),
+            "replay of its upstreams" => "by `weft replay UPSTREAM`, which lets it wait again".to_owned(),
             "release" | "replay" | "reschedule" | "cancel" => format!("by `{verbs} {way}`"),
             other => format!("by {}", plain(other)),
         })
@@ -98,6 +109,16 @@ mod tests {
         assert_eq!(
             text(&serde_json::from_value(told).unwrap(), Paint::PLAIN),
             "delayed: retry 2 of 5\n  ends by itself when the time comes, or by `weft reschedule`\n  after that 2 workers match\nalso: no worker asks for lane `mail`\nnext in 41s (at 20:15:00 UTC)"
+        );
+    }
+
+    #[test]
+    fn a_member_by_itself_is_told_with_its_flow() {
+        let told = json!({"public_state": "skipped", "at": 1, "running": false, "flow": "f_7_0192", "key": "merge",
+            "reasons": [{"code": "done", "text": "it has ended", "detail": {}, "clears": "replay of its upstreams"}]});
+        assert_eq!(
+            alone(&serde_json::from_value(told).unwrap(), Paint::PLAIN),
+            "skipped: it has ended\n  ends by `weft replay UPSTREAM`, which lets it wait again\nmember `merge` of f_7_0192"
         );
     }
 

@@ -169,7 +169,9 @@ fn next(flow: &Flow) -> String {
         PublicFlowState::Open => &["flow graph {}", "flow seal {}"],
         PublicFlowState::Blocked => &["explain {}", "flow cancel {}"],
         PublicFlowState::Running | PublicFlowState::Ending => &["flow watch {}", "explain {}"],
-        PublicFlowState::Failed => &["flow graph {}", "flow replay {}"],
+        PublicFlowState::Failed if flow.summary.failures > 0 => &["flow graph {}", "flow replay {}"],
+        // Nothing that it would run again: those that the end of the flow cancelled do not count against it.
+        PublicFlowState::Failed => &["flow members {}", "explain {}"],
         // No replay escapes a cancel.
         PublicFlowState::Completed | PublicFlowState::Cancelled => &["flow graph {}"],
     };
@@ -247,12 +249,15 @@ mod tests {
 
     #[test]
     fn what_a_card_proposes_can_be_done() {
-        let last = |state: &str| {
-            let card = card(&flow(json!({ "public_flow_state": state })), 112_000, Paint::PLAIN);
-            card.lines().last().unwrap().to_owned()
+        let last = |state: &str, failures: u32| {
+            let mut flow = flow(json!({ "public_flow_state": state }));
+            flow.summary.failures = failures;
+            card(&flow, 112_000, Paint::PLAIN).lines().last().unwrap().to_owned()
         };
-        assert!(last("failed").ends_with("weft flow replay …51c0aa"), "{}", last("failed"));
-        assert!(!last("cancelled").contains("replay"), "{}", last("cancelled"));
+        assert!(last("failed", 1).ends_with("weft flow replay …51c0aa"), "{}", last("failed", 1));
+        for state in ["cancelled", "completed", "failed"] {
+            assert!(!last(state, 0).contains("replay"), "{}", last(state, 0));
+        }
     }
 
     #[test]

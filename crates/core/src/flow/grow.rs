@@ -142,7 +142,7 @@ fn gather<'a>(tx: &mut Tx<'_>, flow: &Flow, cmd: &'a GrowFlow) -> Result<Vec<Pla
         return Err(Stop::Miss);
     }
     let mut places = Vec::with_capacity(cmd.members.len() + others.len());
-    for member in &cmd.members {
+    for (at, member) in cmd.members.iter().enumerate() {
         let found = member::find(tx, flow.id, &member.key, WITH_INLETS)?;
         let fingerprint = submit::member_fingerprint(&member.submit, member.critical);
         let same = match &found {
@@ -152,7 +152,9 @@ fn gather<'a>(tx: &mut Tx<'_>, flow: &Flow, cmd: &'a GrowFlow) -> Result<Vec<Pla
         };
         if !same {
             let existing = Some(member::member_id(flow.id, &member.key));
-            return Err(Rejection::IdempotencyMismatch { existing }.into());
+            let rejection = Box::new(Rejection::IdempotencyMismatch { existing });
+            let wrong = Wrong::Member { key: member.key.clone(), rejection };
+            return Err(Rejection::BadGraph { problems: vec![Problem::new(format!("members[{at}]"), wrong)] }.into());
         }
         places.extend(place(flow, member.key.clone(), found, Some(member)));
     }
@@ -270,27 +272,35 @@ fn check_totals(flow: &Flow, members: u64, edges: u64, limits: &Limits) -> Resul
 
 /// A late edge needs a downstream that has not begun, and a group that is not decided.
 fn check_late(places: &[Place<'_>], links: &[Link]) -> Result<(), Rejection> {
-    for link in links.iter().filter(|link| !link.existed) {
-        let place = &places[link.to];
-        match &place.who {
-            Who::New(_) => {}
-            Who::Gone(tombstone) => {
-                let (outcome, reason) = (tombstone.body.outcome, tombstone.body.reason);
-                return Err(Rejection::ExecutionTerminal { outcome, reason, epoch: 0, attempt: None });
-            }
-            Who::There(execution) => {
-                refuse_done(execution)?;
-                if execution.has_begun() || matches!(execution.hot.state, MemberState::Active { .. }) {
-                    return Err(Rejection::DownstreamBegun);
-                }
-                let verdict = place.groups[usize::from(link.group)].state;
-                if verdict != GroupState::Pending {
-                    return Err(Rejection::GroupDecided { verdict });
-                }
-            }
+    // There is a link for every edge of the call, in their order.
+    for (at, link) in links.iter().enumerate().filter(|(_, link)| !link.existed) {
+        if let Err(rejection) = refuse_late(&places[link.to], link) {
+            let (from, to) = (places[link.from].key.clone(), places[link.to].key.clone());
+            let wrong = Wrong::Edge { from, to, rejection: Box::new(rejection) };
+            return Err(Rejection::BadGraph { problems: vec![Problem::new(format!("edges[{at}]"), wrong)] });
         }
     }
     Ok(())
+}
+
+fn refuse_late(downstream: &Place<'_>, link: &Link) -> Result<(), Rejection> {
+    match &downstream.who {
+        Who::New(_) => Ok(()),
+        Who::Gone(tombstone) => {
+            let (outcome, reason) = (tombstone.body.outcome, tombstone.body.reason);
+            Err(Rejection::ExecutionTerminal { outcome, reason, epoch: 0, attempt: None })
+        }
+        Who::There(execution) => {
+            refuse_done(execution)?;
+            if execution.has_begun() || matches!(execution.hot.state, MemberState::Active { .. }) {
+                return Err(Rejection::DownstreamBegun);
+            }
+            match downstream.groups[usize::from(link.group)].state {
+                GroupState::Pending => Ok(()),
+                verdict => Err(Rejection::GroupDecided { verdict }),
+            }
+        }
+    }
 }
 
 /// Gives all members their ranks; how many it wrote that the call does not name.

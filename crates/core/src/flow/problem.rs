@@ -64,6 +64,12 @@ pub enum Wrong {
         key: Text,
         rejection: Box<Rejection>,
     },
+    /// An edge that comes too late for its downstream.
+    Edge {
+        from: Text,
+        to: Text,
+        rejection: Box<Rejection>,
+    },
 }
 
 impl Problem {
@@ -85,7 +91,15 @@ impl Problem {
             Wrong::QuorumUnreachable { .. } => "quorum_unreachable",
             Wrong::ThresholdUnreachable { .. } => "threshold_unreachable",
             Wrong::Cycle { .. } => "cycle",
-            Wrong::Member { rejection, .. } => rejection.code(),
+            Wrong::Member { rejection, .. } | Wrong::Edge { rejection, .. } => rejection.code(),
+        }
+    }
+
+    /// What is wrong with the member or the edge itself, if it is that and not the graph.
+    pub fn inner(&self) -> Option<&Rejection> {
+        match &self.wrong {
+            Wrong::Member { rejection, .. } | Wrong::Edge { rejection, .. } => Some(rejection),
+            _ => None,
         }
     }
 
@@ -101,7 +115,7 @@ impl Problem {
             | Wrong::GroupConflict { key, .. }
             | Wrong::QuorumUnreachable { key, .. }
             | Wrong::Member { key, .. } => vec![key.clone()],
-            Wrong::DuplicateEdge { from, to, .. } => vec![from.clone(), to.clone()],
+            Wrong::DuplicateEdge { from, to, .. } | Wrong::Edge { from, to, .. } => vec![from.clone(), to.clone()],
             Wrong::Cycle { path } => path.clone(),
         }
     }
@@ -134,6 +148,7 @@ impl fmt::Display for Problem {
             }
             Wrong::Cycle { path } => write!(f, "the edges close a cycle: {}", path.join(" -> ")),
             Wrong::Member { key, rejection } => write!(f, "`{path}` (`{key}`): {rejection}"),
+            Wrong::Edge { from, to, rejection } => write!(f, "`{path}` (`{from}` -> `{to}`): {rejection}"),
         }
     }
 }

@@ -404,11 +404,13 @@ fn fl_64_a_late_edge_makes_its_downstream_wait_again() {
     world.grow(flow, "a>b").unwrap();
     assert_eq!(world.state(flow, "b"), "waiting_children");
     world.claim_member(flow, "c");
-    assert_eq!(world.grow(flow, "a>c").unwrap_err(), Rejection::DownstreamBegun);
+    let begun = world.grow(flow, "a>c").unwrap_err();
+    assert_eq!((begun.code(), begun.class()), ("downstream_begun", crate::error::Class::Conflict));
+    let named = "`edges[0]` (`a` -> `c`): the downstream has begun; an edge to it would come too late";
+    assert_eq!(begun.to_string(), named);
     world.complete_member(flow, "a");
     assert_eq!(world.state(flow, "b"), "waiting");
-    let decided = Rejection::GroupDecided { verdict: GroupState::Satisfied };
-    assert_eq!(world.grow(flow, "c>b").unwrap_err(), decided);
+    assert_eq!(world.grow(flow, "c>b").unwrap_err().code(), "group_decided");
     world.grow(flow, "c>b@second").unwrap();
     assert_eq!(world.state(flow, "b"), "waiting_children");
     assert_eq!(world.grow(flow, "b>a").unwrap_err().code(), "execution_terminal");
@@ -445,7 +447,9 @@ fn fl_12_the_same_members_again_are_the_same_members() {
     other.submit.input = Some("else".into());
     let grow =
         GrowFlow { flow, members: vec![other], edges: vec![], seal: true, expected_revision: None, within: None };
-    assert_eq!(world.run(Command::GrowFlow(Box::new(grow))).unwrap_err().code(), "idempotency_mismatch");
+    let mismatch = world.run(Command::GrowFlow(Box::new(grow))).unwrap_err();
+    assert_eq!(mismatch.code(), "idempotency_mismatch");
+    assert!(mismatch.to_string().starts_with("`members[0]` (`c1`): the key belongs to `x_"), "{mismatch}");
     world.at(40_000);
     assert_eq!(world.within(&held, "c3").unwrap_err().code(), "lease_expired", "FL-62");
 }

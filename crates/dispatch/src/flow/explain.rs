@@ -1,13 +1,14 @@
 //! Why a flow is not done, in words and as facts.
 
 use super::view;
+use crate::obstacle::failed;
 use serde_json::{Value, json};
-use weft_api::execution::Reason;
+use weft_api::execution::{Explanation, Reason};
 use weft_api::flow as wire;
 use weft_core::Time;
 use weft_core::record::Key;
-use weft_core::record::flow::{Flow, State};
-use weft_engine::flow::FlowExplanation;
+use weft_core::record::flow::{Cause, Flow, FlowOutcome, State};
+use weft_engine::flow::{Against, FlowExplanation};
 
 pub fn explanation(explanation: FlowExplanation, now: Time) -> wire::FlowExplanation {
     let reasons = reasons(&explanation);
@@ -15,7 +16,8 @@ pub fn explanation(explanation: FlowExplanation, now: Time) -> wire::FlowExplana
     let members = explanation.first.into_iter().map(|(key, id, explanation)| wire::MemberExplanation {
         key: key.to_string(),
         execution: id.to_string(),
-        explanation: crate::view::explanation(explanation),
+        // Which flow and member it is stands around it.
+        explanation: Explanation { flow: None, key: None, ..crate::view::explanation(explanation) },
     });
     wire::FlowExplanation {
         id: flow.id.to_string(),
@@ -36,8 +38,18 @@ fn reasons(it: &FlowExplanation) -> Vec<Reason> {
         reasons.push(Reason { code: code.to_string(), text, detail, clears: clears.map(str::to_string) });
     };
     if let Some((text, detail)) = decided(&it.flow) {
-        let (code, clears) = if it.flow.is_done() { ("done", Some("replay")) } else { ("ending", Some("members")) };
-        add(code, text, detail, clears);
+        match &it.flow.hot.state {
+            State::Done { outcome, cause, .. } => {
+                let (more, clears) = reopened_by(*outcome, cause, it.flow.summary.failures);
+                add("done", format!("{text}{more}"), detail, clears);
+            }
+            _ => add("ending", text, detail, Some("members")),
+        }
+    }
+    if !it.against.is_empty() && !matches!(it.flow.hot.state, State::Done { outcome: FlowOutcome::Completed, .. }) {
+        let (text, detail) = against(&it.against, it.flow.summary.failures);
+        let open = matches!(it.flow.hot.state, State::Open);
+        add("against", text, detail, open.then_some("replay"));
     }
     if let Some(at) = it.unsealed_until {
         let text = "it is not sealed: more members and edges may come".to_string();
@@ -84,6 +96,45 @@ fn reasons(it: &FlowExplanation) -> Vec<Reason> {
         add("parked", text, detail, Some("retry, discard"));
     }
     reasons
+}
+
+/// What opens a flow again that has ended, if it can be opened and anything is gained by it.
+fn reopened_by(outcome: FlowOutcome, cause: &Cause, failures: u32) -> (&'static str, Option<&'static str>) {
+    match (outcome, cause, failures) {
+        (FlowOutcome::Completed, ..) => ("", None),
+        (FlowOutcome::Cancelled, ..) => ("; it cannot be opened again: submit it anew", None),
+        // Those that the end of the flow cancelled do not count against it.
+        (FlowOutcome::Failed, _, 0) => ("; no member counts against it", Some("replay of members")),
+        (FlowOutcome::Failed, Cause::Deadline, _) => ("", Some("replay, replay of members")),
+        (FlowOutcome::Failed, ..) => ("", Some("replay")),
+    }
+}
+
+/// `2 members count against it: \`load\` failed: smtp "421 try later", \`mail\` expired`
+fn against(first: &[Against], failures: u32) -> (String, Value) {
+    let each = |it: &Against| match &it.failure {
+        Some((category, message)) if message.is_empty() => format!("`{}` {}: {category}", it.key, it.state.name()),
+        Some((category, message)) => format!("`{}` {}: {category} \"{message}\"", it.key, it.state.name()),
+        None => format!("`{}` {}", it.key, it.state.name()),
+    };
+    let mut named: Vec<String> = first.iter().map(each).collect();
+    if failures as usize > first.len() {
+        named.push("…".to_string());
+    }
+    let count = match failures {
+        1 => "one member counts against it".to_string(),
+        _ => format!("{failures} members count against it"),
+    };
+    let member = |it: &Against| {
+        json!({
+            "key": *it.key,
+            "execution": it.id.to_string(),
+            "public_state": it.state.name(),
+            "failure": it.failure.as_ref().map(failed),
+        })
+    };
+    let detail = json!({ "count": failures, "members": first.iter().map(member).collect::<Vec<_>>() });
+    (format!("{count}: {}", named.join(", ")), detail)
 }
 
 /// What is parked, as its id if it has one.

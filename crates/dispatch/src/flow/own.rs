@@ -1,6 +1,6 @@
 //! What a running member asks of its own flow, under the fence of its lease. Which flow that is follows from the member.
 
-use super::{grown, request, some, view};
+use super::{grown, nearest, request, some, view};
 use crate::rejection::problem;
 use crate::steer::{answered, expected};
 use crate::work::fenced;
@@ -67,7 +67,9 @@ impl Acting<'_> {
             ..Growing::new(it.flow)
         };
         some("members", growing.members.len())?;
-        answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnMembers(grown(it)))
+        let keys = growing.members.iter().map(|member| member.key.to_string()).collect();
+        let answer = answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnMembers(grown(it)));
+        nearest::of_flow(&it.client, it.flow, keys, answer).await
     }
 
     pub async fn add_own_edges(&self, args: Plain<wire::AddOwnEdges>) -> Result<Answer, Problem> {
@@ -83,7 +85,8 @@ impl Acting<'_> {
             ..Growing::new(it.flow)
         };
         some("edges", growing.edges.len())?;
-        answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnEdges(grown(it)))
+        let answer = answered(it.client.grow_flow(growing).await, |it| Reply::AddOwnEdges(grown(it)));
+        nearest::of_flow(&it.client, it.flow, Vec::new(), answer).await
     }
 
     pub async fn seal_own_members(&self, args: Plain<wire::SealOwnMembers>) -> Result<Answer, Problem> {

@@ -133,7 +133,8 @@ impl Acting<'_> {
     pub async fn get_group(&self, args: Args<[String; 3], NoQuery, NoBody>) -> Result<Answer, Problem> {
         let [flow, member, name] = &args.path;
         let (id, client) = self.one_flow(flow).await?;
-        let group = client.group(id, member, name).await.map_err(problem)?;
+        let group = client.group(id, member, name).await.map_err(problem);
+        let group = super::nearest::of_flow(&client, id, Vec::new(), group).await?;
         Ok(Reply::GetGroup(view::group_detail(&group)).into())
     }
 

@@ -170,3 +170,116 @@ async fn fl_58_a_flow_that_is_not_sealed_says_so() {
     let refused = shop.try_ask("add_members", &[&id], late).await.unwrap_err();
     assert_eq!((refused.code.name(), &refused.fields["state"]), ("flow_closed", &json!("fixed")));
 }
+
+/// The first reason of an explanation: its text, and what ends it.
+fn first(why: &Value) -> (&str, &str) {
+    let reason = &why["reasons"][0];
+    (reason["text"].as_str().unwrap_or_default(), reason["clears"].as_str().unwrap_or_default())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_a_group_ended_says_which_and_because_of_whom() {
+    let shop = Shop::open().await;
+    let id = shop
+        .submit(json!({
+            "kind": "etl",
+            "members": [
+                { "key": "load", "kind": "load", "lane": "load" }, { "key": "report", "kind": "report" },
+                { "key": "north", "kind": "ask", "lane": "north" }, { "key": "south", "kind": "ask", "lane": "south" },
+                { "key": "best", "kind": "tell" },
+            ],
+            "edges": [
+                { "from": "load", "to": "report" },
+                { "from": "north", "to": "best", "group": "quick", "policy": "any_of", "then": "cancel_remaining" },
+                { "from": "south", "to": "best", "group": "quick" },
+            ],
+        }))
+        .await;
+    let (_, load) = shop.claim("load").await;
+    let failed = with(&load, json!({ "category": "smtp", "message": "no such host", "retry": "never" }));
+    shop.ask("fail", &[], json!({ "items": [failed] })).await;
+    let (_, north) = shop.claim("north").await;
+    shop.ask("complete", &[], json!({ "items": [north] })).await;
+    let members = shop.ask("list_members", &[&id], Value::Null).await;
+    let member = |at: usize| members["items"][at]["id"].as_str().unwrap().to_string();
+
+    let why = shop.ask("explain_execution", &[&member(1)], Value::Null).await;
+    let text = "it has ended: skipped (dependency); its group `main` cannot be met after the end of `load`";
+    assert_eq!(first(&why), (text, "replay of its upstreams"));
+    assert_eq!((&why["flow"], &why["key"]), (&json!(id), &json!("report")));
+    assert_eq!(why["reasons"][0]["detail"]["ended_by"]["unmet"][0]["execution"], member(0));
+    let why = shop.ask("explain_execution", &[&member(3)], Value::Null).await;
+    let text = "it has ended: cancelled (sibling); the group `quick` of `best` was satisfied without it";
+    assert_eq!(first(&why), (text, "replay"));
+
+    let (_, best) = shop.claim("default").await;
+    shop.ask("complete", &[], json!({ "items": [best] })).await;
+    let why = shop.ask("explain_flow", &[&id], Value::Null).await;
+    assert_eq!(first(&why), ("it has ended: failed (all_terminal)", "replay"));
+    assert_eq!(why["reasons"][1]["text"], "one member counts against it: `load` failed: smtp \"no such host\"");
+    let late = json!({ "members": [{ "key": "more", "kind": "load" }] });
+    let refused = shop.try_ask("add_members", &[&id], late).await.unwrap_err();
+    assert_eq!(refused.detail, "the flow is failed: it takes no members or edges any more");
+    assert_eq!(
+        refused.hint.as_deref(),
+        Some("replay one of its members, which opens it again, or submit another flow")
+    );
+    shop.ask("replay_execution", &[&member(0)], json!({})).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_proposed_that_a_flow_which_has_ended_refuses() {
+    let shop = Shop::open().await;
+    let one = json!([{ "key": "a", "kind": "load", "lane": "a" }]);
+    let cancelled = shop.submit(json!({ "kind": "etl", "members": one })).await;
+    shop.ask("cancel_flow", &[&cancelled], json!({})).await;
+    let why = shop.ask("explain_flow", &[&cancelled], Value::Null).await;
+    let text = "it has ended: cancelled (requested); it cannot be opened again: submit it anew";
+    assert_eq!(first(&why), (text, ""));
+    let members = shop.ask("list_members", &[&cancelled], Value::Null).await;
+    let member = members["items"][0]["id"].as_str().unwrap();
+    let why = shop.ask("explain_execution", &[member], Value::Null).await;
+    let text = "it has ended: cancelled (flow); its flow is cancelled and takes no replays";
+    assert_eq!(first(&why), (text, ""));
+    let refused = shop.try_ask("replay_execution", &[member], json!({})).await.unwrap_err();
+    assert_eq!(refused.detail, "the flow is cancelled: it takes no members, edges or replays any more");
+
+    let late = shop.submit(json!({ "kind": "etl", "members": one, "deadline_in_ms": 1_000 })).await;
+    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    let why = shop.ask("explain_flow", &[&late], Value::Null).await;
+    assert_eq!(first(&why), ("it has ended: failed (deadline); no member counts against it", "replay of members"));
+
+    let good = shop.submit(json!({ "kind": "etl", "members": one })).await;
+    let (_, held) = shop.claim("a").await;
+    shop.ask("complete", &[], json!({ "items": [held] })).await;
+    let why = shop.ask("explain_flow", &[&good], Value::Null).await;
+    assert_eq!(first(&why), ("it has ended: completed (all_terminal)", ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_names_the_node_the_edge_and_what_was_meant() {
+    let shop = Shop::open().await;
+    let id =
+        shop.submit(json!({ "kind": "etl", "members": [{ "key": "load", "kind": "load", "lane": "load" }] })).await;
+    let other = json!({ "members": [{ "key": "load", "kind": "elsewhere" }] });
+    let refused = shop.try_ask("add_members", &[&id], other).await.unwrap_err();
+    assert_eq!((refused.code.name(), refused.status), ("idempotency_mismatch", 409));
+    assert!(refused.detail.starts_with("`members[0]` (`load`): the key belongs to `x_"), "{}", refused.detail);
+    shop.claim("load").await;
+    let late = json!({ "members": [{ "key": "pre", "kind": "load" }], "edges": [{ "from": "pre", "to": "load" }] });
+    let refused = shop.try_ask("add_members", &[&id], late).await.unwrap_err();
+    let detail = "`edges[0]` (`pre` -> `load`): the downstream has begun; an edge to it would come too late";
+    assert_eq!((refused.code.name(), refused.detail.as_str()), ("downstream_begun", detail));
+    assert_eq!(refused.hint.as_deref(), Some("add the edge before the downstream is claimed"));
+    let misspelt =
+        json!({ "members": [{ "key": "post", "kind": "load" }], "edges": [{ "from": "laod", "to": "post" }] });
+    let refused = shop.try_ask("add_members", &[&id], misspelt).await.unwrap_err();
+    assert_eq!((refused.code.name(), refused.hint.as_deref()), ("unknown_node", Some("did you mean `load`?")));
+
+    let refused = shop.try_ask("get_execution", &[&id], Value::Null).await.unwrap_err();
+    assert_eq!(refused.code.name(), "invalid_id");
+    assert_eq!(refused.detail, format!("`{id}` is the id of a flow, not of an execution"));
+    let member = shop.ask("list_members", &[&id], Value::Null).await["items"][0]["id"].as_str().unwrap().to_string();
+    let refused = shop.try_ask("get_flow", &[&member], Value::Null).await.unwrap_err();
+    assert_eq!(refused.detail, format!("`{member}` is the id of an execution, not of a flow"));
+}

@@ -1,7 +1,10 @@
 //! Why an execution is not running. Uses the claim's own candidate check, so that the two cannot disagree.
 
 mod behind;
+mod member;
 mod workers;
+
+pub use member::{Ended, Membership};
 
 use crate::engine::Shared;
 use crate::flow;
@@ -26,6 +29,8 @@ pub struct Explanation {
     pub at: Time,
     pub running: bool,
     pub reasons: Vec<Obstacle>,
+    /// Of a member of a flow.
+    pub member: Option<Membership>,
     pub next_time: Option<Time>,
 }
 
@@ -40,6 +45,10 @@ pub enum Obstacle {
         attempt: Option<u32>,
         /// Category and message, if it ended without success and its record is there.
         failure: Option<(Text, Text)>,
+        /// Of a member that a group ended.
+        ended: Option<Ended>,
+        /// The state of the flow that it is a member of, if that takes no replays.
+        closed: Option<&'static str>,
     },
     Running {
         worker: Text,
@@ -212,7 +221,9 @@ pub async fn explain(
                 Some(index) => failure_of(shared, execution.id, index).await?,
                 None => None,
             };
-            reasons.push(Obstacle::Done { outcome, reason, by, at: *at, attempt: *attempt, failure });
+            let ended = member::ended(shared, &execution).await?;
+            let closed = member::closed(shared, &execution).await?;
+            reasons.push(Obstacle::Done { outcome, reason, by, at: *at, attempt: *attempt, failure, ended, closed });
         }
         State::Active { lease, cancel, parked, .. } => {
             running = lease.expires_at > now;
@@ -250,6 +261,7 @@ pub async fn explain(
         public_state: execution.public_state(),
         at: now,
         running,
+        member: execution.member().map(|member| Membership::of(member)),
         next_time: reasons.iter().filter_map(Obstacle::clears_at).min(),
         reasons,
     })
@@ -345,7 +357,11 @@ async fn retry(shared: &Shared, execution: &Execution) -> Result<Retry, Rejectio
 }
 
 /// Category and message of an attempt that failed, if its record is there.
-async fn failure_of(shared: &Shared, id: ExecutionId, attempt: u32) -> Result<Option<(Text, Text)>, Rejection> {
+pub(crate) async fn failure_of(
+    shared: &Shared,
+    id: ExecutionId,
+    attempt: u32,
+) -> Result<Option<(Text, Text)>, Rejection> {
     Ok(match reads::read_one(shared, Key::Attempt(id, attempt), schema::attempt::LIGHT).await? {
         Some(Record::Attempt(attempt)) => attempt.failure.map(|failure| (failure.category, failure.message)),
         _ => None,

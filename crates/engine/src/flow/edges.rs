@@ -321,10 +321,10 @@ async fn name_all(shared: &Shared, from: &Text, edges: Vec<Edge>) -> Result<Vec<
     Ok(views)
 }
 
-pub(super) type Names = BTreeMap<ExecutionId, (Option<Text>, Vec<Text>)>;
+pub(crate) type Names = BTreeMap<ExecutionId, (Option<Text>, Vec<Text>)>;
 
 /// The keys of members, and the names of their groups.
-pub(super) async fn names(shared: &Shared, partition: PartitionId, ids: &[ExecutionId]) -> Result<Names, Rejection> {
+pub(crate) async fn names(shared: &Shared, partition: PartitionId, ids: &[ExecutionId]) -> Result<Names, Rejection> {
     let mut named = Names::new();
     let keys = ids.iter().map(|id| (Key::Execution(*id), schema::LIGHT)).collect();
     let read = shared.store.read(partition, keys).await.map_err(unavailable)?;

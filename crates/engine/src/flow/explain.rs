@@ -1,13 +1,14 @@
 //! Why a flow is not done.
 
+use super::members::{self, MemberFilter};
 use super::reads;
 use crate::client::Client;
-use crate::explain::Explanation;
+use crate::explain::{Explanation, failure_of};
 use crate::parked::{self, Parked};
 use crate::reads::{decode, unavailable};
 use weft_core::error::Rejection;
 use weft_core::record::Record;
-use weft_core::record::execution::PublicState;
+use weft_core::record::execution::{PublicState, State as MemberState};
 use weft_core::record::flow::{CompletionPolicy, Flow, State};
 use weft_core::schema::{IndexId, Value, execution as schema};
 use weft_core::text::Text;
@@ -28,6 +29,8 @@ pub struct FlowExplanation {
     pub live: Vec<(PublicState, u32)>,
     /// The first of them, each with why it is not running.
     pub first: Vec<(Text, ExecutionId, Explanation)>,
+    /// The first members that count against it, and how each ended.
+    pub against: Vec<Against>,
     pub cancel_owed: u32,
     /// Continuations and groups with work that a commit left.
     pub works: u32,
@@ -37,7 +40,19 @@ pub struct FlowExplanation {
     pub parked: Vec<Parked>,
 }
 
+/// A member that counts against its flow.
+#[derive(Clone, Debug)]
+pub struct Against {
+    pub key: Text,
+    pub id: ExecutionId,
+    pub state: PublicState,
+    /// Category and message of its last attempt, if that failed and its record is there.
+    pub failure: Option<(Text, Text)>,
+}
+
 const TOLD: usize = 20;
+/// Members against it that are told; there may be as many as there are members.
+const AGAINST_TOLD: usize = 5;
 /// Entries that are looked at for them: some may not be readable, and are told among what is parked.
 const LOOKED_AT: usize = 100;
 
@@ -57,6 +72,7 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
             }
         }
     }
+    let against = if flow.summary.failures > 0 { first_against(client, id).await? } else { Vec::new() };
     let trouble = flow.trouble().into_iter().flat_map(|trouble| &trouble.items);
     Ok(FlowExplanation {
         unsealed_until: flow.hot.seal_by.filter(|_| unsealed),
@@ -66,12 +82,34 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
             && matches!(flow.definition.completion, CompletionPolicy::Declared { .. }),
         live,
         first,
+        against,
         cancel_owed: flow.summary.cancel_owed,
         works: flow.hot.works,
         trouble: trouble.map(|item| (item.timer.name(), item.last_error.clone(), item.parked)).collect(),
         parked: parked::of_flow(&client.shared, id, TOLD).await?,
         flow,
     })
+}
+
+/// The first members that count against it, in the order they were added; of a large flow only its first members are looked
+/// at.
+async fn first_against(client: &Client, flow: FlowId) -> Result<Vec<Against>, Rejection> {
+    let filter = MemberFilter { against: Some(true), ..MemberFilter::added_after(None, AGAINST_TOLD) };
+    let page = members::members(&client.shared, &client.principal, flow, filter).await?;
+    let mut told = Vec::new();
+    for (execution, _) in page.members {
+        let Some(member) = execution.member() else { continue };
+        let attempt = match &execution.hot.state {
+            MemberState::Done { attempt, .. } => *attempt,
+            _ => None,
+        };
+        let failure = match attempt {
+            Some(attempt) => failure_of(&client.shared, execution.id, attempt).await?,
+            None => None,
+        };
+        told.push(Against { key: member.key.clone(), id: execution.id, state: execution.public_state(), failure });
+    }
+    Ok(told)
 }
 
 /// The first members that have not ended, however many have: those have left their index. Of more than are looked at, the

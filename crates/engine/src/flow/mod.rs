@@ -8,7 +8,7 @@ mod request;
 mod verbs;
 
 pub use edges::{EdgeFilter, EdgeKey, EdgePage, EdgePlace, EdgeView};
-pub use explain::FlowExplanation;
+pub use explain::{Against, FlowExplanation};
 pub use members::{MemberFilter, MemberOrder, MemberPage};
 pub use reads::{FlowFilter, FlowPage, FlowView, GroupView, InputPage};
 pub use request::{Declaring, Edge, FlowCancellation, FlowChange, FlowSubmission, Growing, Member, Sealing};
