@@ -76,6 +76,7 @@ fn ends(reason: &Reason, verbs: &str) -> Option<String> {
             "queue" => "when those were claimed".to_owned(),
             "children" | "members" | "upstreams" => "when they have ended".to_owned(),
             "seal" => "by `weft flow seal`".to_owned(),
+            "finish" => "by `weft flow finish`".to_owned(),
             "release" | "replay" | "reschedule" | "cancel" => format!("by `{verbs} {way}`"),
             other => format!("by {}", plain(other)),
         })
