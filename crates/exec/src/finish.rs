@@ -42,6 +42,12 @@ pub enum Retry {
 /// The longest message of a failure in bytes.
 pub const MESSAGE_MAX: usize = 4 << 10;
 
+/// Between how a program ended and the end of its stderr.
+const BEFORE_TAIL: &str = "; stderr ended with\n";
+
+/// How much of a line of stderr is told in one line with other things, in bytes.
+const BRIEF_MAX: usize = 500;
+
 /// The categories of failures that the program did not name itself.
 pub mod category {
     /// The program ran and ended badly.
@@ -61,6 +67,16 @@ impl Failure {
     pub(crate) fn new(category: &str, message: &str, retry: Retry) -> Failure {
         let message = cut(message, MESSAGE_MAX).to_owned();
         Failure { category: category.to_owned(), message, retry, detail: None }
+    }
+
+    /// The message in one line: of the end of stderr, its last line.
+    pub fn brief(&self) -> String {
+        let (what, tail) = self.message.split_once(BEFORE_TAIL).unwrap_or((&self.message, ""));
+        let what = what.lines().next().unwrap_or_default();
+        match tail.lines().next_back() {
+            Some(last) => format!("{what}; stderr ended with `{}`", cut(last.trim(), BRIEF_MAX)),
+            None => what.to_owned(),
+        }
     }
 }
 
@@ -111,9 +127,8 @@ fn bad_end(what: &str, detail: serde_json::Value, retry: Retry, tail: &Tail) -> 
 
 /// The end of stderr belongs to the message, as much of it as there is room for: the last lines say most.
 fn with_tail(what: &str, tail: &Tail) -> String {
-    const BETWEEN: &str = "; stderr ended with\n";
-    match tail.last_bytes(MESSAGE_MAX - what.len() - BETWEEN.len()) {
-        Some(tail) => format!("{what}{BETWEEN}{tail}"),
+    match tail.last_bytes(MESSAGE_MAX - what.len() - BEFORE_TAIL.len()) {
+        Some(tail) => format!("{what}{BEFORE_TAIL}{tail}"),
         None => what.to_owned(),
     }
 }

@@ -32,12 +32,20 @@ impl Folder {
         let name = if input_as_file { "input" } else { STDIN };
         let input = task.input.as_ref().map(|bytes| write(name, bytes)).transpose()?;
         let folder = Folder { folder, input: input.filter(|_| input_as_file), checkpoint };
+        if let Some(member) = &task.member {
+            member.inputs.move_to(&folder.inputs())?;
+        }
         make_fifo(&folder.control())?;
         Ok(folder)
     }
 
     pub fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// There only for a member of a flow.
+    pub fn inputs(&self) -> PathBuf {
+        self.folder.path().join("inputs")
     }
 
     pub fn control(&self) -> PathBuf {

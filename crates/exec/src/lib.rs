@@ -1,6 +1,7 @@
 //! One task as one child process: any program is a worker.
 //!
-//! The program gets its input on stdin and what it may want to know in its environment. Its stdout is the result, its
+//! The program gets its input on stdin, what upstreams handed over as files, and what it may want to know in its
+//! environment. Its stdout is the result, its
 //! stderr is the log, its exit code is the outcome, and on a pipe of its own (`WEFT_CONTROL`) it may say more than that.
 //! Claiming and settling belong to the caller; nothing of HTTP, leases or the engine is known here.
 //!
@@ -13,6 +14,7 @@ mod control;
 mod ending;
 mod finish;
 mod folder;
+mod inputs;
 mod lines;
 mod link;
 mod marked;
@@ -28,9 +30,10 @@ mod task;
 pub use body::Body;
 pub use control::LINE_MAX as CONTROL_LINE_MAX;
 pub use finish::{Failure, Finish, MESSAGE_MAX, Retry, category};
+pub use inputs::{Input, InputFailure, Inputs};
 pub use output::{LOG_LINE_MAX, TAIL_LINES};
 pub use program::{Program, this_binary};
 pub use report::Report;
 pub use run::run;
 pub use supervise::supervise;
-pub use task::Task;
+pub use task::{Member, Task};

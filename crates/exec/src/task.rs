@@ -1,12 +1,13 @@
 //! What a program is told about its task, and what it is not told about the worker.
 
 use crate::folder::Folder;
+use crate::inputs::Inputs;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Task {
     pub execution: String,
     pub attempt: u32,
@@ -19,6 +20,16 @@ pub struct Task {
     pub trace: Option<String>,
     /// The last checkpoint, by this or an earlier attempt.
     pub checkpoint: Option<Bytes>,
+    /// Of what it is a part, if it is a member of a flow.
+    pub member: Option<Member>,
+}
+
+/// A member of a flow.
+#[derive(Debug)]
+pub struct Member {
+    pub flow: String,
+    pub key: String,
+    pub inputs: Inputs,
 }
 
 /// All settings of a node and of a client begin so, its keys and the address of its store with a password among them.
@@ -48,6 +59,11 @@ pub fn variables(task: &Task, folder: &Folder, prefix: &str) -> Vec<(String, OsS
         ("LANE", task.lane.clone().into()),
         ("TAGS", tags.into()),
     ];
+    if let Some(member) = &task.member {
+        variables.push(("FLOW", member.flow.clone().into()));
+        variables.push(("MEMBER", member.key.clone().into()));
+        variables.push(("INPUTS", folder.inputs().into()));
+    }
     variables.extend(folder.input.as_ref().map(|path| ("INPUT_FILE", path.into())));
     variables.extend(folder.checkpoint.as_ref().map(|path| ("CHECKPOINT_FILE", path.into())));
     let prefixed = variables.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value));

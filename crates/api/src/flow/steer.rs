@@ -167,6 +167,14 @@ pub struct FlowChanged {
 pub struct ReplayFlow {
     #[serde(default)]
     pub reason: String,
+    /// A new deadline for each member; the submitted ones unless given. That of the flow is dropped if it has passed
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_in_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_at: Option<Moment>,
+    /// Drops the deadlines of the members, and that of the flow if it has passed
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_deadline: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 pub mod add;
 pub mod cancel;
 mod file;
+pub mod finish;
 pub mod get;
 pub mod graph;
 pub mod list;
@@ -34,6 +35,7 @@ pub enum Command {
     Cancel(With<cancel::Args>),
     Replay(With<replay::Args>),
     Seal(With<seal::Args>),
+    Finish(With<finish::Args>),
 }
 
 pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
@@ -48,6 +50,7 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
         Command::Cancel(with) => with.run(before, colour, cancel::run),
         Command::Replay(with) => with.run(before, colour, replay::run),
         Command::Seal(with) => with.run(before, colour, seal::run),
+        Command::Finish(with) => with.run(before, colour, finish::run),
     }
 }
 

@@ -162,11 +162,18 @@ fn running(flow: &Flow) -> &'static str {
     if flow.finished_at.is_some() { "took" } else { "runs for" }
 }
 
+/// All its members have ended, and only somebody who declares its outcome ends it.
+fn awaits_word(flow: &Flow) -> bool {
+    flow.live == 0 && matches!(flow.completion_policy, CompletionPolicy::Declared { .. })
+}
+
 /// Commands that make sense now.
 fn next(flow: &Flow) -> String {
     let id = short(&flow.id);
     let verbs: &[&str] = match flow.public_flow_state {
-        PublicFlowState::Open => &["flow graph {}", "flow seal {}"],
+        PublicFlowState::Open if flow.sealed_at.is_none() => &["flow graph {}", "flow seal {}"],
+        PublicFlowState::Open if awaits_word(flow) => &["flow graph {}", "flow finish {}"],
+        PublicFlowState::Open => &["flow graph {}", "explain {}"],
         PublicFlowState::Blocked => &["explain {}", "flow cancel {}"],
         PublicFlowState::Running | PublicFlowState::Ending => &["flow watch {}", "explain {}"],
         PublicFlowState::Failed if flow.summary.failures > 0 => &["flow graph {}", "flow replay {}"],
@@ -257,6 +264,21 @@ mod tests {
         assert!(last("failed", 1).ends_with("weft flow replay …51c0aa"), "{}", last("failed", 1));
         for state in ["cancelled", "completed", "failed"] {
             assert!(!last(state, 0).contains("replay"), "{}", last(state, 0));
+        }
+        let open = |change: Value| {
+            let mut fields = json!({"public_flow_state": "open"});
+            fields.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            let card = card(&flow(fields), 112_000, Paint::PLAIN);
+            card.lines().last().unwrap().to_owned()
+        };
+        let declared = json!({"kind": "declared", "remaining": {"kind": "cancel"}});
+        for (change, wanted) in [
+            (json!({"sealed_at": null}), "weft flow seal …51c0aa"),
+            (json!({}), "weft explain …51c0aa"),
+            (json!({"completion_policy": declared, "live": 0}), "weft flow finish …51c0aa"),
+            (json!({"completion_policy": declared}), "weft explain …51c0aa"),
+        ] {
+            assert!(open(change.clone()).ends_with(wanted), "{change}: {}", open(change.clone()));
         }
     }
 

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_exec::{Program, this_binary};
-use weft_sdk::{Ctx, Raw, Worker};
+use weft_sdk::{Ctx, Inputs, Raw, Worker};
 
 /// The first argument of the process that a worker starts for each of its tasks.
 pub const SUPERVISE: &str = "exec-supervisor";
@@ -28,7 +28,9 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
 #[command(before_help = "example: weft worker --kind hello --exec 'tr a-z A-Z'")]
 #[command(
     after_help = "The program gets the input on stdin, and about its task WEFT_EXECUTION, WEFT_ATTEMPT, WEFT_KIND, \
-    WEFT_LANE, WEFT_TAGS (JSON) and perhaps WEFT_CHECKPOINT_FILE. What it writes to stdout is the result, stderr goes to \
+    WEFT_LANE, WEFT_TAGS (JSON) and perhaps WEFT_CHECKPOINT_FILE. A member of a flow also gets WEFT_FLOW, WEFT_MEMBER (its key) and \
+    WEFT_INPUTS, a folder with what upstreams handed over: a file for each result, named as the input of the edge, for \
+    `name[]` a folder with the files 0, 1, …, and inputs.json, which tells how each of them ended. What it writes to stdout is the result, stderr goes to \
     the log. Exit codes: 0 completes, 65 fails for good, 75 and any other fails and is retried as the execution's policy \
     says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
@@ -122,7 +124,8 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
         let program = Arc::new(program(&args));
         for kind in &args.kind {
             let program = program.clone();
-            worker = worker.handle(kind, move |ctx: Ctx, input: Raw| task::run(program.clone(), ctx, input));
+            let run = move |ctx: Ctx, inputs: Inputs, input: Raw| task::run(program.clone(), ctx, inputs, input);
+            worker = worker.handle(kind, run);
         }
         // What is wrong with it is told before anything else.
         worker.check().map_err(|error| remote::fault("begin", error))?;

@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use weft_api::Payload;
-use weft_exec::{Body, Failure as Failed, Finish, Program, Report, Retry, Task};
+use weft_exec::{Body, Failure as Failed, Finish, Input, InputFailure, Member, Program, Report, Retry, Task, category};
 use weft_sdk::worker::Cause;
-use weft_sdk::{Ctx, Failure, Raw};
+use weft_sdk::{Ctx, Failure, Inputs, Raw};
 
 /// What a program may be ahead of what the server was told.
 const REPORTS_MAX: usize = 16;
 
-pub async fn run(program: Arc<Program>, ctx: Ctx, Raw(input): Raw) -> Result<Option<Payload>, Failure> {
+pub async fn run(program: Arc<Program>, ctx: Ctx, inputs: Inputs, Raw(input): Raw) -> Result<Option<Payload>, Failure> {
+    let task = Task { member: member(&ctx, &inputs).await?, ..task(&ctx, input) };
     let (reports, said) = mpsc::channel(REPORTS_MAX);
-    let ran = weft_exec::run(&program, task(&ctx, input), ctx.cancelled(), reports);
+    let ran = weft_exec::run(&program, task, ctx.cancelled(), reports);
     let (finish, told) = tokio::join!(ran, tell(&ctx, said));
     let checkpoint = match &finish {
         Finish::Delay { checkpoint, .. } => checkpoint.clone(),
@@ -53,7 +54,7 @@ fn log_bad_end(ctx: &Ctx, finish: &Finish) {
         (Some((what, "" | "cancelled")), _) => tracing::info!("{what}"),
         (Some((what, reason)), _) => tracing::info!("{what}: {reason}"),
         (None, Finish::Failed(failed)) => {
-            let message = failed.message.lines().next().unwrap_or_default();
+            let message = failed.brief();
             let again = if failed.retry == Retry::Never { ", and no retry will help" } else { "" };
             tracing::info!(category = failed.category, "it failed: {message}{again}");
         }
@@ -71,7 +72,35 @@ fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
         trace: weft_api::trace::current().or_else(|| ctx.trace().map(str::to_owned)),
         input: input.map(|input| input.bytes),
         checkpoint: ctx.checkpointed().map(|checkpoint| checkpoint.bytes.clone()),
+        member: None,
     }
+}
+
+/// What a member of a flow gets from the others, written to files: one result after the other, because all of them may be
+/// more than there is memory for.
+async fn member(ctx: &Ctx, inputs: &Inputs) -> Result<Option<Member>, Failure> {
+    // None is no failure here.
+    let Ok(flow) = ctx.flow() else { return Ok(None) };
+    let not_written = |error: std::io::Error| {
+        Failure::retry(format!("could not write its inputs to files: {error}")).category(category::SPAWN)
+    };
+    let mut files = weft_exec::Inputs::new(inputs.missing().to_vec()).map_err(not_written)?;
+    let mut values = inputs.values();
+    while let Some((end, value)) = values.next().await? {
+        let (bytes, content_type) = value.map(|value| (value.bytes, value.content_type)).unzip();
+        let failure = end.failure.clone();
+        let input = Input {
+            name: end.name.clone(),
+            upstream: end.upstream.clone(),
+            execution: end.execution.clone(),
+            outcome: end.outcome.name().to_owned(),
+            content_type: content_type.flatten(),
+            purged: end.purged,
+            failure: failure.map(|it| InputFailure { category: it.category, message: it.message }),
+        };
+        files = files.add(input, bytes).await.map_err(not_written)?;
+    }
+    Ok(Some(Member { flow: flow.id().to_owned(), key: flow.key().to_owned(), inputs: files }))
 }
 
 /// Passes on what the program says, in order. The first thing that could not be told is the answer; what comes after it

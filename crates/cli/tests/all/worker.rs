@@ -97,6 +97,58 @@ fn cli_10_input_is_on_stdin_and_the_task_in_the_environment() {
 }
 
 #[test]
+fn fl_70_a_program_gets_what_upstreams_handed_over() {
+    // What a member does is its own input: a line for the shell.
+    let shop = Shop::open("sh -c \"$(cat)\"", &["--concurrency", "4"]);
+    let member = |key: &str, line: &str| json!({"key": key, "kind": "k", "input": {"text": line}});
+    let read = r#"echo "$WEFT_FLOW $WEFT_MEMBER"; cd "$WEFT_INPUTS"
+        cat text; od -An -tx1 bytes | tr -d ' '; for file in 'pages[]'/*; do wc -c < "$file"; done
+        ls; echo "--"; cat inputs.json"#;
+    let flow = json!({
+        "kind": "etl",
+        "members": [
+            member("text", "echo hello"), member("bytes", r"printf '\377\000'"),
+            member("large", "head -c 600000 /dev/zero"), member("huge", "head -c 1000000 /dev/zero"),
+            member("small", "printf 123"), member("none", "true"), member("bad", "echo no such page >&2; exit 65"),
+            member("read", read),
+        ],
+        "edges": [
+            {"from": "text", "to": "read", "input": "text"}, {"from": "bytes", "to": "read", "input": "bytes"},
+            {"from": "large", "to": "read", "input": "pages[]"}, {"from": "huge", "to": "read", "input": "pages[]"},
+            {"from": "small", "to": "read", "input": "pages[]"}, {"from": "none", "to": "read", "input": "../none"},
+            {"from": "bad", "to": "read", "input": "bad", "on": "any"},
+        ],
+    });
+    let flow = shop.caller.ok("POST", "/v1/flows", Some(&flow));
+    let (id, read) = (flow["id"].as_str().unwrap(), flow["members"]["read"].as_str().unwrap());
+    let done = shop.caller.ended(read);
+    assert_eq!(done["ended"]["outcome"], "success", "{done}");
+    let (said, list) = done["result"]["text"].as_str().unwrap().split_once("--\n").unwrap();
+    assert_eq!(said, format!("{id} read\nhello\nff00\n600000\n1000000\n3\nbytes\ninputs.json\npages[]\ntext\n"));
+    let list: Value = serde_json::from_str(list).unwrap();
+    assert_eq!(list["missing"], json!([]));
+    let told = list["inputs"].as_array().unwrap().iter().map(|it| {
+        assert_eq!(it["execution"], flow["members"][it["upstream"].as_str().unwrap()], "{it}");
+        json!([it["name"], it["upstream"], it["outcome"], it["content_type"], it["file"]])
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            json!(["../none", "none", "success", null, null]),
+            json!(["bad", "bad", "failed", null, null]),
+            json!(["bytes", "bytes", "success", "application/octet-stream", "bytes"]),
+            json!(["pages[]", "large", "success", "text/plain; charset=utf-8", "pages[]/0"]),
+            json!(["pages[]", "huge", "success", "text/plain; charset=utf-8", "pages[]/1"]),
+            json!(["pages[]", "small", "success", "application/json", "pages[]/2"]),
+            json!(["text", "text", "success", "text/plain; charset=utf-8", "text"]),
+        ]
+    );
+    let failure = &list["inputs"][1]["failure"];
+    assert_eq!(failure["category"], "exit", "{failure}");
+    assert!(failure["message"].as_str().unwrap().contains("no such page"), "{failure}");
+}
+
+#[test]
 fn sec_16_no_secret_of_the_worker_reaches_a_program() {
     let secret = "weft_00000000_canary";
     let shop = Shop::open_with("env", &[], &[("WEFT_KEY", secret), ("WEFT_MASTER_KEY", secret)]);
@@ -223,6 +275,7 @@ fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
     assert_eq!(said.matches(&failed).count(), 1, "{said}");
     let told = shop.worker.wait_for("that it failed", |line| line.contains("it failed: exited with code 65"));
     assert!(told.contains(&failed) && told.contains("kind=") && told.contains("attempt="), "{told}");
+    assert!(told.contains("; stderr ended with `oops`, and no retry will help"), "{told}");
     let cancelled = shop.submit(json!({"input": {"text": "sleep\n"}}));
     assert_eq!(fifo.next(), "up");
     shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no more"})));

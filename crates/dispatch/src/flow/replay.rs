@@ -4,13 +4,13 @@ use super::One;
 use crate::bulk;
 use crate::once::{Repeat, once};
 use crate::rejection::problem;
-use crate::steer::{expected, steps};
+use crate::steer::{deadline, expected, steps};
 use crate::{Acting, Answer, text};
 use bytes::Bytes;
+use weft_api::execution::Replay;
 use weft_api::flow as wire;
 use weft_api::operation::Operation;
 use weft_api::{Problem, Reply, op};
-use weft_core::command::DeadlineWish;
 use weft_core::digest::digest;
 use weft_core::error::Rejection;
 use weft_core::filter::Filter;
@@ -26,9 +26,14 @@ impl Acting<'_> {
         let expected = expected(args.if_match.as_deref())?;
         let (id, client) = self.one_flow(&args.path[0]).await?;
         let body = args.body;
-        let steps = steps(body.steps);
-        let verb =
-            bulk::replay(text(body.reason), DeadlineWish::Keep, body.delay_ms, body.priority, steps, body.downstream);
+        let wish = Replay {
+            deadline_in_ms: body.deadline_in_ms,
+            deadline_at: body.deadline_at,
+            no_deadline: body.no_deadline,
+            ..Replay::default()
+        };
+        let (deadline, steps) = (deadline(&wish)?, steps(body.steps));
+        let verb = bulk::replay(text(body.reason), deadline, body.delay_ms, body.priority, steps, body.downstream);
         once(&client, repeat, async {
             let view = client.flow(id).await.map_err(problem)?;
             if expected.is_some_and(|expected| expected != view.revision) {

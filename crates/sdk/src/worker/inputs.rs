@@ -8,7 +8,7 @@ use super::task::Task;
 use crate::payload;
 use serde::de::DeserializeOwned;
 use weft_api::execution::Outcome;
-use weft_api::flow::ReadInputs;
+use weft_api::flow::{InputRead, ReadInputs};
 use weft_api::work::{InputFailure, TaskInput};
 use weft_api::{Args, Payload, op};
 
@@ -72,10 +72,10 @@ impl Inputs {
     /// The results of all upstreams under this name that succeeded, in the order of their edges, as JSON. `ends` has the
     /// others too.
     pub async fn all<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, Failure> {
-        let mut values = Vec::new();
+        let (mut values, mut pages) = (Vec::new(), None);
         for input in self.ends(name).filter(|input| input.outcome == Outcome::Success) {
             succeeded(input)?;
-            values.push(decoded(input, self.value(input).await?.as_ref())?);
+            values.push(decoded(input, value(&self.ctx, &mut pages, input).await?.as_ref())?);
         }
         match self.outcome(name).is_some() || self.is_missing(name) {
             true => Ok(values),
@@ -116,31 +116,71 @@ impl Inputs {
         wrong(format!("no edge to `{}` has the input `{name}`; there is {names}", flow.key))
     }
 
+    /// Every input with its result if it has one, for handlers that pass all of them on. Those under one name come one
+    /// after the other, in the order of their edges.
+    pub fn values(&self) -> Values<'_> {
+        let mut inputs: Vec<&TaskInput> = self.every().iter().collect();
+        inputs.sort_by(|a, b| a.name.cmp(&b.name));
+        Values { ctx: &self.ctx, inputs: inputs.into_iter(), pages: None }
+    }
+
     /// The result as it came with the claim, or read now.
     async fn value(&self, input: &TaskInput) -> Result<Option<Payload>, Failure> {
-        if input.handle.is_none() {
-            return Ok(input.value.clone());
+        value(&self.ctx, &mut None, input).await
+    }
+}
+
+/// Inputs with their results. Of those that did not come with the claim a page at a time is read.
+#[derive(Debug)]
+pub struct Values<'a> {
+    ctx: &'a Ctx,
+    inputs: std::vec::IntoIter<&'a TaskInput>,
+    pages: Option<Pages>,
+}
+
+impl<'a> Values<'a> {
+    pub async fn next(&mut self) -> Result<Option<(&'a TaskInput, Option<Payload>)>, Failure> {
+        let Some(input) = self.inputs.next() else { return Ok(None) };
+        Ok(Some((input, value(self.ctx, &mut self.pages, input).await?)))
+    }
+}
+
+/// Where reading the results under one name has come to.
+#[derive(Debug)]
+struct Pages {
+    name: String,
+    read: std::vec::IntoIter<InputRead>,
+    /// The next page begins after this; none if there is none, and none inside for the first.
+    next: Option<Option<u32>>,
+}
+
+/// The result of an input. `pages` is kept from one input to the next under the same name, which are asked for in the order
+/// of their edges: so no page is read twice.
+async fn value(ctx: &Ctx, pages: &mut Option<Pages>, input: &TaskInput) -> Result<Option<Payload>, Failure> {
+    if input.handle.is_none() {
+        return Ok(input.value.clone());
+    }
+    let kept = pages.take().filter(|pages| pages.name == input.name);
+    let fresh = || Pages { name: input.name.clone(), read: Vec::new().into_iter(), next: Some(None) };
+    let pages = pages.insert(kept.unwrap_or_else(fresh));
+    loop {
+        if let Some(read) = pages.read.find(|read| read.execution == input.execution) {
+            return Ok(read.value);
         }
-        let claimed = self.ctx.claimed();
-        let mut after = None;
-        loop {
-            let body = ReadInputs {
-                execution: claimed.execution.clone(),
-                lease: Some(claimed.lease.id.clone()),
-                epoch: Some(claimed.lease.epoch),
-                name: input.name.clone(),
-                after,
-            };
-            let page = self.ctx.fenced::<op::ReadInputs>(Args { body, ..Args::default() }).await?;
-            if let Some(read) = page.items.into_iter().find(|read| read.execution == input.execution) {
-                return Ok(read.value);
-            }
-            after = page.next;
-            if after.is_none() {
-                let (name, upstream) = (&input.name, &input.upstream);
-                return Err(Failure::retry(format!("the server did not give the input `{name}` of `{upstream}`")));
-            }
-        }
+        let Some(after) = pages.next else {
+            let (name, upstream) = (&input.name, &input.upstream);
+            return Err(Failure::retry(format!("the server did not give the input `{name}` of `{upstream}`")));
+        };
+        let claimed = ctx.claimed();
+        let body = ReadInputs {
+            execution: claimed.execution.clone(),
+            lease: Some(claimed.lease.id.clone()),
+            epoch: Some(claimed.lease.epoch),
+            name: input.name.clone(),
+            after,
+        };
+        let page = ctx.fenced::<op::ReadInputs>(Args { body, ..Args::default() }).await?;
+        (pages.read, pages.next) = (page.items.into_iter(), page.next.map(Some));
     }
 }
 

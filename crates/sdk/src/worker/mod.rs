@@ -23,7 +23,7 @@ pub use ctx::Ctx;
 pub use extract::{Checkpoint, FromTask, Info, Raw, State, Tags};
 pub use failure::{Failure, OrFail};
 pub use handler::{Handler, Handlers};
-pub use inputs::Inputs;
+pub use inputs::{Inputs, Values};
 pub use outcome::{Coded, IntoResult, Json, Outcome};
 pub use own_flow::{Growing, OwnFlow};
 pub use report::{Noted, Tagging};

@@ -66,6 +66,11 @@ fn open_flow(server: &Server) -> String {
     submit(server, json!({"kind": "etl", "seal": false, "members": members}))
 }
 
+fn declared_flow(server: &Server) -> String {
+    let members = json!([{"key": "load", "kind": "load", "lane": "flows"}]);
+    submit(server, json!({"kind": "etl", "completion_policy": {"kind": "declared"}, "members": members}))
+}
+
 fn completed_flow(server: &Server) -> String {
     let members = json!([{"key": "load", "kind": "load", "lane": "completed-flows"}]);
     let id = submit(server, json!({"kind": "etl", "members": members}));
@@ -110,6 +115,7 @@ pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("flow cancel", flow),
     ("flow replay", failed_flow),
     ("flow seal", open_flow),
+    ("flow finish", declared_flow),
     ("flow", nothing),
     ("top", nothing),
     ("workers", worker),

@@ -354,6 +354,49 @@ fn a_flow_is_replayed_and_completes() {
 }
 
 #[test]
+fn a_flow_whose_deadline_has_passed_is_replayed_without_it() {
+    let server = Server::start();
+    let members =
+        json!([{"key": "load", "kind": "load", "lane": "l"}, {"key": "idle", "kind": "load", "lane": "idle"}]);
+    let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64 + 3_000;
+    let id = submit(&server, json!({"kind": "etl", "deadline_at": soon, "members": members}));
+    server.fail("l", "421");
+    let ended = server.weft(&["flow", "watch", &id]);
+    assert_eq!(ended.status.code(), Some(5), "{}", text(&ended.stderr));
+    let refused = server.weft(&["flow", "replay", &id]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stderr));
+    assert!(text(&refused.stdout).contains("1 refused: 1 deadline_in_past"), "{}", text(&refused.stdout));
+    assert!(text(&refused.stderr).contains("--no-deadline` drops it"), "{}", text(&refused.stderr));
+    let told = server.out(&["flow", "replay", &id, "--no-deadline"]);
+    assert_eq!(told.trim(), format!("{id}  replayed 1 member"));
+    assert_eq!(state(&server, &id), "open");
+    server.complete("l", json!(1));
+}
+
+#[test]
+fn a_flow_that_waits_for_a_word_is_finished() {
+    let server = Server::start();
+    let declared = |lane: &str| {
+        let members = json!([{"key": "load", "kind": "load", "lane": lane}]);
+        submit(&server, json!({"kind": "etl", "completion_policy": {"kind": "declared"}, "members": members}))
+    };
+    let id = declared("l");
+    server.complete("l", json!(1));
+    assert!(server.out(&["flow", "get", &id]).contains("weft flow finish "));
+    assert!(server.out(&["explain", &id]).contains("ends by `weft flow finish`"));
+    assert_eq!(server.out(&["flow", "finish", &id]).trim(), format!("{id}  completed"));
+    assert_eq!(state(&server, &id), "completed");
+    let told = server.fails(1, &["flow", "finish", &id]);
+    assert!(told.starts_with("error[flow_terminal]: cannot finish it: "), "{told}");
+    let bad = declared("m");
+    server.claim("m");
+    let told = server.json(&["flow", "finish", &bad, "--outcome", "failed", "--reason", "no more"]);
+    assert_eq!(told["outcome"], "failed", "{told}");
+    let told = server.fails(1, &["flow", "finish", &one(&server, "n")]);
+    assert!(told.contains("only `declared` waits for a word"), "{told}");
+}
+
+#[test]
 fn a_flow_is_sealed_member_by_member_and_as_a_whole() {
     let server = Server::start();
     let members = json!([{"key": "load", "kind": "load", "lane": "l"}]);
