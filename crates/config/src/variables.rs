@@ -29,6 +29,7 @@ pub const OTHERS: &[Other] = &[
     other("WEFT_FLOW", "the flow that it is a member of"),
     other("WEFT_MEMBER", "its key in that flow"),
     other("WEFT_INPUTS", "a folder with what its upstreams in the flow handed over"),
+    other("WEFT_INPUT_*_FILE", "the file in it of the input with this name"),
     other("WEFT_CONTROL", "the pipe on which the program tells about its work"),
     other("WEFT_BLESS", "rewrites the files that tests compare with"),
     other("WEFT_FAULT_REPORT", "where fault tests write what they saw"),
@@ -59,6 +60,11 @@ mod tests {
     #[test]
     fn a_star_stands_for_some_text() {
         assert!(is_other("WEFT_TEST_VALKEY_CLUSTER") && is_other("WEFT_INPUT_FILE") && is_other("WEFT_URL"));
-        assert!(!is_other("WEFT_INPUT_LEFT_FILE") && !is_other("WEFT_TEST_") && !is_other("WEFT_URLS"));
+        assert!(
+            is_other("WEFT_INPUT_LEFT_FILE")
+                && !is_other("WEFT_INPUT__FILE")
+                && !is_other("WEFT_TEST_")
+                && !is_other("WEFT_URLS")
+        );
     }
 }

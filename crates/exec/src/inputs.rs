@@ -84,6 +84,18 @@ impl Inputs {
         tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
     }
 
+    /// The files of inputs whose names can be part of the name of a variable, by that part. Two names that become the same
+    /// part have none: neither would be certain.
+    pub(crate) fn by_variable(&self) -> impl Iterator<Item = (String, &Path)> {
+        let mut files: BTreeMap<String, Vec<&Path>> = BTreeMap::new();
+        for listed in &self.listed {
+            if let (Some(file), Some(part)) = (&listed.file, variable_part(&listed.input.name)) {
+                files.entry(part).or_default().push(file);
+            }
+        }
+        files.into_iter().filter(|(_, files)| files.len() == 1).map(|(part, files)| (part, files[0]))
+    }
+
     /// Makes it the folder of this path, which is on the same disk. Blocks.
     pub(crate) fn move_to(&self, path: &Path) -> io::Result<()> {
         let list = serde_json::to_vec_pretty(&List { inputs: &self.listed, missing: &self.missing })?;
@@ -107,6 +119,11 @@ fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
+fn variable_part(name: &str) -> Option<String> {
+    let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    fits.then(|| name.to_ascii_uppercase().replace('-', "_"))
+}
+
 /// The name of an input as that of a file. What could lead elsewhere, or is awkward in a path, is written like `%2F`; no
 /// two names become one.
 fn file_name(name: &str) -> String {
@@ -126,6 +143,21 @@ fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn cli_10_inputs_have_variables_of_their_own_unless_two_would_share_one() {
+        let mut inputs = Inputs::new(Vec::new()).unwrap();
+        for name in ["rows", "first-page", "pages[]", "Total", "total", "a b"] {
+            let input = Input { name: name.to_owned(), ..Input::default() };
+            inputs = inputs.add(input, Some(Bytes::from_static(b"1"))).await.unwrap();
+        }
+        inputs = inputs.add(Input { name: "none".to_owned(), ..Input::default() }, None).await.unwrap();
+        let variables: Vec<(String, &Path)> = inputs.by_variable().collect();
+        assert_eq!(
+            variables,
+            [("FIRST_PAGE".to_owned(), Path::new("first-page")), ("ROWS".to_owned(), Path::new("rows"))]
+        );
+    }
 
     #[test]
     fn no_name_of_an_input_leads_out_of_the_folder() {

@@ -67,7 +67,9 @@ pub fn variables(task: &Task, folder: &Folder, prefix: &str) -> Vec<(String, OsS
     variables.extend(folder.input.as_ref().map(|path| ("INPUT_FILE", path.into())));
     variables.extend(folder.checkpoint.as_ref().map(|path| ("CHECKPOINT_FILE", path.into())));
     let prefixed = variables.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value));
+    let inputs = task.member.iter().flat_map(|member| member.inputs.by_variable());
+    let inputs = inputs.map(|(name, file)| (format!("{prefix}INPUT_{name}_FILE"), folder.inputs().join(file).into()));
     // The name that tools for traces look for, whatever ours begin with.
     let trace = task.trace.as_ref().map(|trace| ("TRACEPARENT".to_string(), trace.into()));
-    prefixed.chain([(control_variable(prefix), folder.control().into())]).chain(trace).collect()
+    prefixed.chain(inputs).chain([(control_variable(prefix), folder.control().into())]).chain(trace).collect()
 }

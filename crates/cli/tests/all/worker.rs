@@ -102,7 +102,7 @@ fn fl_70_a_program_gets_what_upstreams_handed_over() {
     let shop = Shop::open("sh -c \"$(cat)\"", &["--concurrency", "4"]);
     let member = |key: &str, line: &str| json!({"key": key, "kind": "k", "input": {"text": line}});
     let read = r#"echo "$WEFT_FLOW $WEFT_MEMBER"; cd "$WEFT_INPUTS"
-        cat text; od -An -tx1 bytes | tr -d ' '; for file in 'pages[]'/*; do wc -c < "$file"; done
+        cat "$WEFT_INPUT_TEXT_FILE"; od -An -tx1 bytes | tr -d ' '; for file in 'pages[]'/*; do wc -c < "$file"; done
         ls; echo "--"; cat inputs.json"#;
     let flow = json!({
         "kind": "etl",
