@@ -22,6 +22,7 @@ pub mod id;
 pub mod invariant;
 pub mod key;
 pub mod limits;
+mod list;
 pub mod loss;
 pub mod node;
 pub mod planted;

@@ -15,10 +15,12 @@ use crate::record::execution::Remnant;
 use crate::record::member::{SiblingResult, SiblingResults};
 use crate::record::register::Subject;
 use crate::record::{Attempt, Execution, Flow, Key, Record, node, worker};
-use crate::schema::{Due, IndexId, Kind, PartMask, Value, worker as worker_schema};
+use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
 use crate::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use crate::list::{LIST_SCAN_MAX, List};
 
 /// What is known about a key before this batch.
 pub enum Lookup<'a> {
@@ -40,51 +42,6 @@ pub trait Base {
     /// What is on the list after `after`, at most `LIST_SCAN_MAX + 1` of it; `None` if not loaded.
     fn list(&self, list: List, after: Option<ExecutionId>) -> Option<Vec<ExecutionId>>;
 }
-
-/// Executions that belong to something else, found through an index.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum List {
-    /// Of an execution, in key order.
-    Children(ExecutionId),
-    /// Of a flow, those that have not ended, in key order.
-    LiveMembers(FlowId),
-    /// Of a flow, in the order they were added; only ever asked for from the start.
-    Members(FlowId),
-    /// The same, without those up to this number.
-    MembersAfter(FlowId, u32),
-    /// Purged before their flow, in the order they were added; only ever asked for from the start.
-    Tombstones(FlowId),
-}
-
-impl List {
-    /// The index, and the columns that all entries of the list begin with.
-    pub fn index(self) -> (IndexId, Vec<Value>) {
-        match self {
-            List::Children(parent) => (IndexId::Children, vec![Value::bytes(parent.uuid().as_bytes())]),
-            List::LiveMembers(flow) => (IndexId::LiveMembers, vec![Value::bytes(flow.uuid().as_bytes())]),
-            List::Members(flow) | List::MembersAfter(flow, _) => {
-                (IndexId::Members, vec![Value::bytes(flow.uuid().as_bytes())])
-            }
-            List::Tombstones(flow) => (IndexId::Tombstones, vec![Value::bytes(flow.uuid().as_bytes())]),
-        }
-    }
-
-    /// The place in the index beyond which the list goes on after `after`: its columns, and its key.
-    pub fn beyond(self, after: Option<ExecutionId>) -> Option<(Vec<Value>, [u8; 16])> {
-        let (_, mut columns) = self.index();
-        match (self, after) {
-            (List::MembersAfter(_, number), _) => {
-                columns.push(Value::Int(i64::from(number)));
-                Some((columns, [0xff; 16]))
-            }
-            (_, Some(id)) => Some((columns, *id.uuid().as_bytes())),
-            (_, None) => None,
-        }
-    }
-}
-
-/// How much of a list one command looks at.
-pub const LIST_SCAN_MAX: usize = crate::limits::FANOUT_PER_COMMIT;
 
 /// Something that must be loaded before the command can run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

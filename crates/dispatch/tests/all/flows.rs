@@ -1,7 +1,8 @@
 use crate::{ask, ask_at, claim, of, open};
 use serde_json::{Value, json};
-use weft_api::Problem;
-use weft_dispatch::{Caller, Dispatch};
+use weft_api::operation::Wire;
+use weft_api::{Call, Problem};
+use weft_dispatch::{Around, Caller, Dispatch};
 
 /// A shop with its engine.
 struct Shop {
@@ -24,6 +25,14 @@ impl Shop {
 
     async fn submit(&self, flow: Value) -> String {
         self.ask("submit_flow", &[], flow).await["id"].as_str().unwrap().to_string()
+    }
+
+    async fn wait_for_end(&self, flow: &str) {
+        let wire = Wire { path: vec![flow.to_owned()], query: "wait_ms=60000".to_owned(), ..Wire::default() };
+        let call = Call::from_wire("get_flow", wire).unwrap();
+        let answer = self.dispatch.call(&self.caller, call, &Around::default()).await.unwrap();
+        let flow: Value = serde_json::from_slice(&answer.reply.carry().bytes).unwrap();
+        assert_eq!(flow["reached"], true, "{flow}");
     }
 
     /// Claims one execution of a lane, and what fenced calls name it by.
@@ -245,7 +254,7 @@ async fn nothing_is_proposed_that_a_flow_which_has_ended_refuses() {
     assert_eq!(refused.detail, "the flow is cancelled: it takes no members, edges or replays any more");
 
     let late = shop.submit(json!({ "kind": "etl", "members": one, "deadline_in_ms": 1_000 })).await;
-    tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+    shop.wait_for_end(&late).await;
     let why = shop.ask("explain_flow", &[&late], Value::Null).await;
     assert_eq!(first(&why), ("it has ended: failed (deadline); no member counts against it", "replay of members"));
 
