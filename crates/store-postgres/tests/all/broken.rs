@@ -248,6 +248,8 @@ async fn rl_55_a_partition_that_is_held_refuses_in_time_and_the_others_go_on() {
 #[tokio::test]
 async fn a_batch_that_the_server_refuses_is_not_applied() {
     let store = open_fresh(1).await;
+    // Its connection counts too, and comes when it comes.
+    soon("the node listening", store.listening()).await;
     let before = apply(&store, P0, vec![insert(key(P0, 1), b"x")]).await;
     let mut write = insert(key(P0, 2), b"x");
     let weft_core::change::Change::Insert(body) = &mut write.what else { unreachable!() };
