@@ -1,5 +1,6 @@
 //! The OpenAPI document, made from the table of operations and the types of their requests and replies.
 
+use crate::flow::KINDED;
 use crate::operation::{BodyMax, Schemas, Scope, Spec, schema_of};
 use crate::problem::{Code, Problem};
 use crate::raw::RawForm;
@@ -55,9 +56,9 @@ pub fn document(version: &str) -> Value {
 /// Policies are objects with a `kind`. Where that is all that is needed, the word alone will do.
 fn with_words(schemas: Schemas) -> Value {
     let mut schemas = json!(schemas);
-    for name in ["GroupPolicy", "Then", "Remaining", "FailurePolicy", "CompletionPolicy"] {
+    for name in KINDED {
         let forms = schemas.pointer_mut(&format!("/{name}/oneOf")).and_then(Value::as_array_mut);
-        let Some(forms) = forms else { continue };
+        let forms = forms.expect("document: a policy is one of several objects");
         let alone = forms.iter().filter(|form| form["required"] == json!(["kind"]));
         let words: Vec<Value> = alone.map(|form| form["properties"]["kind"]["enum"][0].clone()).collect();
         forms.push(

@@ -105,7 +105,8 @@ fn verb(body: &wire::StartBulk) -> Result<Verb, Problem> {
         }
         wire::Verb::Replay => {
             let args: x::Replay = body.args()?;
-            let (deadline, steps) = (deadline(&args)?, steps(args.steps));
+            let deadline = deadline(args.deadline_in_ms, args.deadline_at, args.no_deadline)?;
+            let steps = steps(args.steps);
             replay(text(args.reason), deadline, args.delay_ms, args.priority, steps, args.downstream)
         }
         wire::Verb::Hold => {

@@ -11,8 +11,10 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
     match obstacle {
         Obstacle::Done { outcome, reason, by, at, attempt, failure, ended, closed } => {
             let text = format!("it has ended: {} ({})", outcome.name(), reason.name());
-            let text = with_failure(text, failure.as_ref());
-            let text = ended.as_ref().map_or_else(|| text.clone(), |ended| format!("{text}; {}", by_group(ended)));
+            let mut text = with_failure(text, failure.as_ref());
+            if let Some(ended) = ended {
+                text = format!("{text}; {}", by_group(ended));
+            }
             let detail = json!({
                 "outcome": outcome.name(),
                 "reason": reason.name(),
@@ -195,10 +197,14 @@ fn retrying(retry: &Retry, left: &str) -> String {
 
 fn with_failure(text: String, failure: Option<&(Text, Text)>) -> String {
     match failure {
-        Some((category, message)) if message.is_empty() => format!("{text}; last failure: {category}"),
-        Some((category, message)) => format!("{text}; last failure: {category} \"{message}\""),
+        Some(failure) => format!("{text}; last failure: {}", quoted(failure)),
         None => text,
     }
+}
+
+/// `smtp "421 try later"`
+pub fn quoted((category, message): &(Text, Text)) -> String {
+    if message.is_empty() { category.to_string() } else { format!("{category} \"{message}\"") }
 }
 
 pub fn failed((category, message): &(Text, Text)) -> Value {

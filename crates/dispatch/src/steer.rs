@@ -8,7 +8,7 @@ use crate::{Acting, Answer, request_id, text, view};
 use bytes::Bytes;
 use weft_api::execution as wire;
 use weft_api::operation::{NoBody, NoQuery};
-use weft_api::{Args, Code, Problem, Reply, Scope};
+use weft_api::{Args, Code, Moment, Problem, Reply, Scope};
 use weft_core::command::{DeadlineWish, Downstream, Steps, When};
 use weft_core::error::Rejection;
 use weft_core::record::execution::Deadline;
@@ -57,7 +57,7 @@ impl Acting<'_> {
             self.caller.needs(Scope::Operate)?;
         }
         let replaying = Replaying {
-            deadline: deadline(&body)?,
+            deadline: deadline(body.deadline_in_ms, body.deadline_at, body.no_deadline)?,
             delay_ms: body.delay_ms,
             priority: body.priority,
             steps: steps(body.steps),
@@ -193,9 +193,9 @@ impl Acting<'_> {
     }
 }
 
-pub fn deadline(body: &wire::Replay) -> Result<DeadlineWish, Problem> {
-    let deadline = when("deadline_in_ms", body.deadline_in_ms, "deadline_at", body.deadline_at)?;
-    Ok(match (deadline, body.no_deadline) {
+/// The deadline that a replay brings.
+pub fn deadline(in_ms: Option<u64>, at: Option<Moment>, none: bool) -> Result<DeadlineWish, Problem> {
+    Ok(match (when("deadline_in_ms", in_ms, "deadline_at", at)?, none) {
         (Some(_), true) => return Err(Problem::invalid("no_deadline", "and a new deadline exclude each other")),
         (Some(When::At(at)), false) => DeadlineWish::New(Deadline::At(at)),
         (Some(When::InMs(ms)), false) => DeadlineWish::New(Deadline::InMs(ms)),

@@ -1,8 +1,8 @@
 //! One task as one child process: any program is a worker.
 //!
 //! The program gets its input on stdin, what upstreams handed over as files, and what it may want to know in its
-//! environment. Its stdout is the result, its
-//! stderr is the log, its exit code is the outcome, and on a pipe of its own (`WEFT_CONTROL`) it may say more than that.
+//! environment. Its stdout is the result, its stderr is the log, its exit code is the outcome, and on a pipe of its own
+//! (`WEFT_CONTROL`) it may say more than that.
 //! Claiming and settling belong to the caller; nothing of HTTP, leases or the engine is known here.
 //!
 //! The program does not run under the worker but under a *supervisor* ([`supervise`]), a process that the same binary

@@ -33,7 +33,8 @@ impl<'de, T: Kinded> Visitor<'de> for WordOrObject<T> {
 
 /// Reads words and objects, and writes objects.
 macro_rules! kinded {
-    ($($name:ident $expected:literal)*) => {$(
+    ($($name:ident $expected:literal)*) => {
+    $(
         impl Kinded for $name {
             const EXPECTED: &'static str = $expected;
 
@@ -54,7 +55,11 @@ macro_rules! kinded {
                 $name::serialize(self, serializer)
             }
         }
-    )*};
+    )*
+
+        /// The names of all of them.
+        pub(crate) const KINDED: &[&str] = &[$(stringify!($name)),*];
+    };
 }
 
 kinded! {
@@ -179,6 +184,16 @@ pub enum FlowOutcome {
     Completed,
     Failed,
     Cancelled,
+}
+
+impl FlowOutcome {
+    pub const fn name(self) -> &'static str {
+        match self {
+            FlowOutcome::Completed => "completed",
+            FlowOutcome::Failed => "failed",
+            FlowOutcome::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// The one word that lists and filters use.

@@ -26,9 +26,9 @@ pub struct Args {
 }
 
 fn outcomes() -> impl TypedValueParser<Value = FlowOutcome> {
-    PossibleValuesParser::new(["completed", "failed"]).map(|name| match name.as_str() {
-        "failed" => FlowOutcome::Failed,
-        _ => FlowOutcome::Completed,
+    let all = [FlowOutcome::Completed, FlowOutcome::Failed];
+    PossibleValuesParser::new(all.map(FlowOutcome::name)).map(move |name| {
+        all.into_iter().find(|outcome| outcome.name() == name).expect("finish: only these names are taken")
     })
 }
 
@@ -36,11 +36,7 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     let id = flow_name(&remote, &args.id).await?;
     let body = Finish { outcome: args.outcome, reason: args.reason, request_id: None };
     let finished = remote.call::<op::FinishFlow>("finish it", [id.clone()], NoQuery {}, body).await?;
-    let word = match finished.outcome {
-        FlowOutcome::Completed => "completed",
-        FlowOutcome::Failed => "failed",
-        FlowOutcome::Cancelled => "cancelled",
-    };
+    let word = finished.outcome.name();
     let more = if finished.done { "" } else { " when what is left of its members has ended" };
     remote.put(&finished, &id, || format!("{id}  {word}{more}"))?;
     Ok(End::Done)

@@ -29,11 +29,28 @@ struct Noun {
     list: &'static str,
     /// How ids of the other kind begin
     other_letter: &'static str,
+    /// What such an id is
+    other: &'static str,
+    /// The command that shows what it names
+    other_get: &'static str,
 }
 
-const EXECUTION: Noun =
-    Noun { name: "execution", missing: "execution_not_found", list: "weft list", other_letter: "f_" };
-const FLOW: Noun = Noun { name: "flow", missing: "flow_not_found", list: "weft flow list", other_letter: "x_" };
+const EXECUTION: Noun = Noun {
+    name: "execution",
+    missing: "execution_not_found",
+    list: "weft list",
+    other_letter: "f_",
+    other: "a flow, not of an execution",
+    other_get: "weft flow get",
+};
+const FLOW: Noun = Noun {
+    name: "flow",
+    missing: "flow_not_found",
+    list: "weft flow list",
+    other_letter: "x_",
+    other: "an execution, not of a flow",
+    other_get: "weft get",
+};
 
 /// The ids of executions that are meant, in order. A whole id is taken as it is and not looked for.
 pub async fn names(remote: &Remote, given: &[String]) -> Result<Vec<String>> {
@@ -110,20 +127,9 @@ fn refuse_other(noun: Noun, text: &str) -> Result<()> {
 
 /// What is said of an id that is of the other kind.
 fn of_other(noun: Noun, text: &str) -> Fault {
-    let (code, other) = match is_whole(text) {
-        true => ("invalid_id", format!("`{text}` is the id of")),
-        false => (noun.missing, format!("`{text}` is the end of the id of")),
-    };
-    let (other, hint) = match noun.name {
-        "flow" => (format!("{other} an execution, not of a flow"), format!("`weft get {text}` shows it")),
-        _ => (
-            format!("{other} a flow, not of an execution"),
-            format!(
-                "flows have commands of their own: `weft flow get {text}`, `weft flow watch {text}`, `weft flow cancel {text}`"
-            ),
-        ),
-    };
-    Fault::new(Code::Refused, other).named(code).hint(hint)
+    let (code, what) = if is_whole(text) { ("invalid_id", "the id") } else { (noun.missing, "the end of the id") };
+    let told = format!("`{text}` is {what} of {}", noun.other);
+    Fault::new(Code::Refused, told).named(code).hint(format!("`{} {text}` shows it", noun.other_get))
 }
 
 fn is_missing(noun: Noun, error: &anyhow::Error) -> bool {

@@ -1,7 +1,7 @@
 //! Why a flow is not done, in words and as facts.
 
 use super::view;
-use crate::obstacle::failed;
+use crate::obstacle::{failed, quoted};
 use serde_json::{Value, json};
 use weft_api::execution::{Explanation, Reason};
 use weft_api::flow as wire;
@@ -113,8 +113,7 @@ fn reopened_by(outcome: FlowOutcome, cause: &Cause, failures: u32) -> (&'static 
 /// `2 members count against it: \`load\` failed: smtp "421 try later", \`mail\` expired`
 fn against(first: &[Against], failures: u32) -> (String, Value) {
     let each = |it: &Against| match &it.failure {
-        Some((category, message)) if message.is_empty() => format!("`{}` {}: {category}", it.key, it.state.name()),
-        Some((category, message)) => format!("`{}` {}: {category} \"{message}\"", it.key, it.state.name()),
+        Some(failure) => format!("`{}` {}: {}", it.key, it.state.name(), quoted(failure)),
         None => format!("`{}` {}", it.key, it.state.name()),
     };
     let mut named: Vec<String> = first.iter().map(each).collect();

@@ -7,7 +7,6 @@ use crate::rejection::problem;
 use crate::steer::{deadline, expected, steps};
 use crate::{Acting, Answer, text};
 use bytes::Bytes;
-use weft_api::execution::Replay;
 use weft_api::flow as wire;
 use weft_api::operation::Operation;
 use weft_api::{Problem, Reply, op};
@@ -26,13 +25,8 @@ impl Acting<'_> {
         let expected = expected(args.if_match.as_deref())?;
         let (id, client) = self.one_flow(&args.path[0]).await?;
         let body = args.body;
-        let wish = Replay {
-            deadline_in_ms: body.deadline_in_ms,
-            deadline_at: body.deadline_at,
-            no_deadline: body.no_deadline,
-            ..Replay::default()
-        };
-        let (deadline, steps) = (deadline(&wish)?, steps(body.steps));
+        let deadline = deadline(body.deadline_in_ms, body.deadline_at, body.no_deadline)?;
+        let steps = steps(body.steps);
         let verb = bulk::replay(text(body.reason), deadline, body.delay_ms, body.priority, steps, body.downstream);
         once(&client, repeat, async {
             let view = client.flow(id).await.map_err(problem)?;
