@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// The folder of the workspace.
@@ -32,6 +32,11 @@ impl Line {
         Line { words: words.map(str::to_owned).collect(), variables: Vec::new() }
     }
 
+    /// A program by its path.
+    pub fn program(path: &str) -> Line {
+        Line { words: vec![path.to_owned()], variables: Vec::new() }
+    }
+
     pub fn word(mut self, word: impl Into<String>) -> Line {
         self.words.push(word.into());
         self
@@ -55,6 +60,12 @@ impl Line {
         let output = output.with_context(|| format!("could not start `{self}`"))?;
         let stdout = String::from_utf8(output.stdout).with_context(|| format!("`{self}` wrote what is not UTF-8"))?;
         Ok(Captured { status: output.status, stdout })
+    }
+
+    /// Starts it. What it writes is kept until `Running::end`.
+    pub fn start(&self) -> Result<Running> {
+        let child = self.command().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Ok(Running(child.with_context(|| format!("could not start `{self}`"))?))
     }
 
     /// Runs it, passes each line of its stdout on as it comes and shows it to `each`. Any end but success is an error.
@@ -102,6 +113,38 @@ impl fmt::Display for Line {
     }
 }
 
+/// A child process, killed if it is dropped before its end. It is in the process group of its parent, so Ctrl-C ends both.
+pub struct Running(Child);
+
+impl Running {
+    /// Waits for its end: status, stdout, stderr.
+    pub fn end(mut self) -> Result<(ExitStatus, String, String)> {
+        let (mut out, mut err) = (self.0.stdout.take(), self.0.stderr.take());
+        // Both at once: a child that fills one pipe would wait for its reader and never close the other.
+        let stderr = std::thread::spawn(move || text(&mut err));
+        let stdout = text(&mut out);
+        let stderr = stderr.join().expect("run: reading a pipe does not panic");
+        Ok((self.0.wait()?, stdout, stderr))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(pipe: &mut Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        // What was read before an error still says something.
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=+:/.,@%".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
@@ -133,6 +176,14 @@ mod tests {
         for error in [line.run(), line.watch(|_| {})].map(|ended| ended.expect_err("`false` never succeeds")) {
             assert!(error.to_string().starts_with("`false --flag` ended with"), "{error}");
         }
+    }
+
+    #[test]
+    fn both_outputs_of_a_child_are_kept_however_long() {
+        let script = "i=0; while [ $i -lt 20000 ]; do echo error >&2; i=$((i+1)); done; echo out; exit 3";
+        let (status, stdout, stderr) =
+            Line::program("sh").word("-c").word(script).start().expect("it starts").end().expect("it ends");
+        assert_eq!((status.code(), stdout.as_str(), stderr.len()), (Some(3), "out\n", 120_000));
     }
 
     #[test]

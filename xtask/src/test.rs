@@ -106,11 +106,11 @@ fn tests(session: &Session) -> Line {
     }
 }
 
-/// Defects on purpose, each of which the simulator's checkers must find: a build of few crates.
+/// Defects on purpose, each of which the simulator's checkers or a race of two nodes must find: a build of few crates.
 fn planted(session: &Session) -> Line {
     let filter = session.filter.as_deref().unwrap_or("planted");
-    let line = Line::cargo("test --package weft-sim --features planted --locked --no-fail-fast --");
-    line.word(filter).with(&session.variables)
+    let line = "test --package weft-sim --package weft-engine --features planted --locked --no-fail-fast --";
+    Line::cargo(line).word(filter).with(&session.variables)
 }
 
 /// The export of traces, which is a feature of the binary.

@@ -167,7 +167,7 @@ mod tests {
             (r#"{"items":[1],"atomc":true}"#, Some("atomc")),
             (r#"{"items":[1],"atomic":7}"#, Some("atomic")),
             (&many, Some("items")),
-            ("7", None),
+            ("7", Some("body")),
             (r#"{"items":[{"kind":"a"}"#, None),
         ] {
             let problem = read::<SubmitBatch>(text).err().unwrap_or_else(|| panic!("{text} was taken"));

@@ -3,6 +3,7 @@
 use crate::decode::mistake_of_json;
 use crate::execution::PublicState;
 use crate::problem::Problem;
+use crate::reader::Reader;
 use crate::time::Moment;
 use crate::unique::unique_object;
 use serde::de::DeserializeOwned;
@@ -40,7 +41,7 @@ impl StartBulk {
             args: T,
         }
         let given = json!({ "args": self.args });
-        let given: Given<T> = serde_path_to_error::deserialize(given).map_err(mistake_of_json)?;
+        let given: Given<T> = serde_path_to_error::deserialize(Reader::new(given, false)).map_err(mistake_of_json)?;
         Ok(given.args)
     }
 }

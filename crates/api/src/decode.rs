@@ -1,18 +1,26 @@
 //! What is wrong with a request that could not be read, in words: which field, and what would be right.
 
-use crate::big::Texts;
 use crate::problem::{Code, Problem};
+use crate::reader::Reader;
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use serde_path_to_error::{Error, Path, Segment};
 
 /// Reads a body, or the part of one that stands at `place`; with numbers of 64 bits as text if they may be.
 pub fn json_with<T: DeserializeOwned>(place: &str, bytes: &[u8], big_as_text: bool) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = match big_as_text {
-        false => serde_path_to_error::deserialize(&mut json),
-        true => serde_path_to_error::deserialize(Texts(&mut json)),
-    };
-    let value = value.map_err(|error| mistake_at(place, error))?;
+    let value = serde_path_to_error::deserialize(Reader::new(&mut json, big_as_text));
+    let value = value.map_err(|error| {
+        // The JSON library gives a value that no enum begins with the category of bytes that are not JSON.
+        let is_json = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
+        match error.inner().classify() {
+            Category::Syntax if is_json() => {
+                let path = path_at(place, error.path());
+                Problem::invalid(path, "invalid type, expected a word or an object with one field")
+            }
+            _ => mistake_at(place, error),
+        }
+    })?;
     json.end().map_err(|error| Problem::new(Code::InvalidJson, format!("the body goes on after its end: {error}")))?;
     Ok(value)
 }
@@ -23,13 +31,10 @@ pub fn mistake_of_json(error: Error<serde_json::Error>) -> Problem {
 }
 
 fn mistake_at(place: &str, error: Error<serde_json::Error>) -> Problem {
-    let path = match path_text(error.path()) {
-        path if path.is_empty() => place.to_string(),
-        path => join(place, &path),
-    };
+    let path = path_at(place, error.path());
     let inner = error.into_inner();
     match inner.classify() {
-        serde_json::error::Category::Data => of_message(&path, strip_place(&inner.to_string())),
+        Category::Data => of_message("body", &path, strip_place(&inner.to_string())),
         _ => Problem::new(Code::InvalidJson, format!("the body is not JSON: {inner}")),
     }
 }
@@ -38,10 +43,11 @@ fn mistake_at(place: &str, error: Error<serde_json::Error>) -> Problem {
 pub fn mistake_of_query(error: Error<serde_html_form::de::Error>) -> Problem {
     // The first value of a parameter is the parameter, for whoever gave it once.
     let path = path_text(error.path()).replace("[0]", "");
-    of_message(&path, &error.into_inner().to_string())
+    of_message("query", &path, &error.into_inner().to_string())
 }
 
-fn of_message(path: &str, message: &str) -> Problem {
+/// The problem in `message`, about the value at `path` in `whole`.
+fn of_message(whole: &str, path: &str, message: &str) -> Problem {
     let known = || words(message.split_once("expected").map_or("", |(_, rest)| rest));
     let first = words(message).into_iter().next().unwrap_or_default();
     if message.starts_with("unknown field") || message.starts_with("missing field") {
@@ -59,10 +65,7 @@ fn of_message(path: &str, message: &str) -> Problem {
         let detail = format!("`{path}` is `{first}`, allowed are `{names}`");
         return Problem::new(code, detail).field("field", path).suggest(first, known());
     }
-    match path {
-        "" => Problem::new(Code::InvalidArgument, format!("the request is wrong: {message}")),
-        _ => Problem::invalid(path, message),
-    }
+    Problem::invalid(if path.is_empty() { whole } else { path }, message)
 }
 
 /// Whether a value is a policy itself, and not something inside of one.
@@ -83,6 +86,13 @@ fn parent<'a>(path: &'a str, field: &str) -> &'a str {
 
 fn join(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_string() } else { format!("{path}.{field}") }
+}
+
+fn path_at(place: &str, path: &Path) -> String {
+    match path_text(path) {
+        path if path.is_empty() => place.to_string(),
+        path => join(place, &path),
+    }
 }
 
 fn path_text(path: &Path) -> String {

@@ -32,6 +32,7 @@ pub fn document(version: &str) -> Value {
     schema_of::<crate::flow::MemberOrder>(&mut schemas);
     schema_of::<crate::flow::Edge>(&mut schemas);
     schema_of::<crate::flow::Group>(&mut schemas);
+    schema_of::<crate::scanner::ParkedItem>(&mut schemas);
     json!({
         "openapi": "3.1.0",
         "info": {

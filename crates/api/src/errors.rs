@@ -81,7 +81,7 @@ const fn advice(code: Code) -> &'static str {
         Code::RouteNotFound => "`/docs` lists every route.",
         Code::MethodNotAllowed => "`/docs` lists the methods of every route.",
         Code::NotAcceptable => "Ask for `application/json`, or leave `Accept` out.",
-        Code::RequestTimeout => "The body came too slowly. Nothing has changed.",
+        Code::RequestTimeout => "The body paused for 30 s or had not arrived after 60 s. Nothing has changed.",
         Code::LeaseExpired => "Renew at least every third of the lease; a longer lease forgives longer pauses.",
         Code::LeaseRevoked => "An operator took it. `fields.reason` may say why.",
         Code::LeaseLost => "`fields.cause` says how it ended.",
@@ -139,7 +139,9 @@ const fn advice(code: Code) -> &'static str {
         Code::HeadersTooLarge => "Headers have at most 32 KiB together.",
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",
         Code::Internal => "This is a defect of Weft. Nothing was changed; the log has more under the request id.",
-        Code::Busy => "More work arrives than the node or its store takes in. The call was not begun.",
+        Code::Busy => {
+            "More work arrives than the node or its store takes in. Where the store is the reason, `fields.cause` is `store_full`, until somebody makes room for it, or `store_refused`. Nothing has changed."
+        }
         Code::Unavailable => "`weft doctor` looks at the store. Calls go on by themselves when it is back.",
         Code::Draining => "Call another node; behind a load balancer a repeat gets there.",
         Code::NotReady => "`GET /readyz` says why, to a key with the scope `operate`.",

@@ -307,6 +307,9 @@ pub struct Execution {
     pub finished_at: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purge_at: Option<u64>,
+    /// What scanners failed at, by timer
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trouble: Vec<Trouble>,
     pub revision: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Payload>,
@@ -317,6 +320,33 @@ pub struct Execution {
     /// The first 1000, without their payloads
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_list: Option<Vec<Attempt>>,
+}
+
+/// Failures of a scanner on one timer, in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Trouble {
+    pub scanner: String,
+    pub timer: String,
+    pub fails: u32,
+    pub first_at: u64,
+    pub last_at: u64,
+    pub last_error: String,
+    /// Absent if it was given up
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<u64>,
+    /// The id of the parked item, if it is parked
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_up: Option<GivenUp>,
+}
+
+/// Who decided that a timer is not to fire, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GivenUp {
+    pub by: String,
+    pub reason: String,
+    pub at: u64,
 }
 
 /// Where it stands, seen from seven sides.
@@ -545,11 +575,14 @@ pub struct CountQuery {
     pub updated_since: Option<Moment>,
 }
 
-/// Exact numbers.
+/// Numbers of executions, exact unless `at_least` is true.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Counts {
     pub total: u64,
     pub groups: Vec<Count>,
+    /// The count took too long and was ended: every number is a lower bound
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

@@ -13,6 +13,7 @@ pub mod flow;
 pub mod key;
 pub mod node;
 pub mod page;
+pub mod scanner;
 pub mod work;
 pub mod worker;
 
@@ -23,6 +24,7 @@ mod document;
 mod errors;
 pub mod operation;
 mod raw;
+mod reader;
 mod table;
 pub mod trace;
 mod unique;
@@ -37,6 +39,7 @@ pub use page::{Batch, Item, Page, Results};
 pub use payload::Payload;
 pub use problem::{Class, Code, Problem, nearest};
 pub use raw::{RawForm, from_raw, has_raw_form};
+pub use reader::Reader;
 pub use table::{Call, OPERATIONS, Reply, op};
 pub use time::Moment;
 

@@ -94,13 +94,16 @@ pub struct Setting {
     pub origin: String,
 }
 
-/// A namespace and how many executions it has, exactly.
+/// A namespace and how many executions it has, exactly unless `at_least` is true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Namespace {
     pub name: String,
     pub executions: u64,
     /// By public state; those that none is in are left out
     pub states: BTreeMap<String, u64>,
+    /// The count took too long and was ended: every number is a lower bound
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -118,9 +121,25 @@ pub struct Node {
     pub live: bool,
     /// Those whose timers it looks after
     pub partitions: Vec<u16>,
+    /// Filters of its scanners; none if they handle everything
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<NodeFilter>,
     /// How late its scanners are; told of the node that answers
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_ms: Option<u64>,
+}
+
+/// Which items scanners of a node handle: those of one namespace, those with one tag, or both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeFilter {
+    /// Absent for all scanners that have no filter of their own
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scanner: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// `key=value`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
 }
 
 /// A wish that a node drains and stops, as on a signal.

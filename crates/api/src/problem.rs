@@ -139,7 +139,7 @@ codes! {
     HeadersTooLarge "headers_too_large" 431 Fix "the headers are too large",
     RateLimited "rate_limited" 429 Later "too many requests from you",
     Internal "internal" 500 Conflict "an invariant would have been broken",
-    Busy "busy" 503 Later "too much work waits",
+    Busy "busy" 503 Later "the call cannot be taken now",
     Unavailable "unavailable" 503 Later "the store could not be reached",
     Draining "draining" 503 Later "the node is stopping",
     NotReady "not_ready" 503 Later "the node is not ready",

@@ -6,6 +6,7 @@ use crate::execution::{Policy, Submit};
 use crate::operation::{Args, NoQuery, Reading, Schemas, Wire, schema_of};
 use crate::payload::{Payload, TEXT};
 use crate::problem::Problem;
+use crate::reader::Reader;
 use crate::time::Moment;
 use crate::work::{CompleteItem, Completed, FailItem, Failed, RetryWish};
 use crate::{Batch, Call};
@@ -177,7 +178,7 @@ fn submit(wire: &Wire, input: Option<Payload>) -> Result<Call, Problem> {
 /// A policy that is written as JSON inside a parameter.
 fn policy(text: &str) -> Result<Policy, Problem> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let read = serde_path_to_error::deserialize(&mut json).map_err(mistake_of_json);
+    let read = serde_path_to_error::deserialize(Reader::new(&mut json, false)).map_err(mistake_of_json);
     read.map_err(|problem| Problem::invalid("policy", format!("cannot be read: {}", problem.detail)))
 }
 

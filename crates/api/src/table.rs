@@ -11,6 +11,7 @@ use crate::operation::{
 };
 use crate::page::{Batch, Page, PageQuery, Results};
 use crate::problem::{Code, Problem};
+use crate::scanner as s;
 use crate::work as w;
 use crate::worker as r;
 
@@ -37,6 +38,7 @@ const ENDED: &[Code] = &[Code::ExecutionTerminal];
 const WORKER: &[Code] = &[Code::WorkerNotFound, Code::WorkerDead, Code::InstanceSuperseded];
 const BULK: &[Code] = &[Code::InvalidId, Code::NotFound, Code::IdempotencyMismatch];
 const KEY: &[Code] = &[Code::KeyNotFound, Code::NameTaken, Code::IdempotencyMismatch];
+const PARKED: &[Code] = &[Code::InvalidId, Code::NotFound, Code::IdempotencyMismatch];
 const FLOW: &[Code] = &[Code::InvalidId, Code::FlowNotFound];
 const FLOW_CHANGE: &[Code] = &[Code::InvalidId, Code::FlowNotFound, Code::IdempotencyMismatch, Code::RevisionMismatch];
 const OWN_FLOW: &[Code] = &[Code::FlowNotFound, Code::FlowClosed, Code::CancelRequested, Code::RevisionMismatch];
@@ -396,4 +398,14 @@ operations! {
         { NoQuery, [NoBody], Small } => [n::Nodes], [], "The nodes of this deployment";
     DrainNode "drain_node" "operation": Post "/v1/nodes/{node}/drain" (1) Operate 200
         { NoQuery, [n::DrainNode], Small } => [n::DrainingNode], [&[Code::NotFound, Code::IdempotencyMismatch]], "Let a node drain and stop, named by its id or its name";
+    ListScanners "list_scanners" "operation": Get "/v1/scanners" (0) Operate 200
+        { NoQuery, [NoBody], Small } => [s::Scanners], [], "The scanners of this node, and how they are doing";
+    ListParked "list_parked" "operation": Get "/v1/parked" (0) Operate 200
+        { s::ParkedQuery, [NoBody], Small } => [Page<s::ParkedItem>], [LIST], "Items that scanners could not handle";
+    RetryParked "retry_parked" "operation": Post "/v1/parked/{item}/retry" (1) Operate 200
+        { NoQuery, [s::RetryParked], Small } => [s::RetriedItem], [PARKED], "Let a parked item be tried again, at once";
+    DiscardParked "discard_parked" "operation": Post "/v1/parked/{item}/discard" (1) Operate 200
+        { NoQuery, [s::DiscardParked], Small } => [s::DiscardedItem], [PARKED], "Give a parked item up";
+    RetryAllParked "retry_all_parked" "operation": Post "/v1/parked/retry" (0) Operate 200
+        { NoQuery, [s::RetryAllParked], Small } => [s::RetriedItems], [&[Code::IdempotencyMismatch]], "Let up to a thousand parked items be tried again, at once";
 }

@@ -23,18 +23,19 @@ pub struct Claim {
     /// As `POST /v1/workers` gave it; a claim of an older one is refused
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
-    /// `default` unless given
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(max_items = 64)]
-    pub lanes: Vec<LaneWish>,
+    /// Unless given those that the process registered or claimed with before, else `default`
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 64)]
+    pub lanes: Option<Vec<LaneWish>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_mode: Option<LaneMode>,
-    /// Any unless given
+    /// Unless given those that the process registered, else any
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(max_items = 256)]
+    #[schema(min_items = 1, max_items = 256)]
     pub kinds: Option<Vec<String>>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub capabilities: Vec<String>,
+    /// Unless given those that the process registered, else none; an empty list means none
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Vec<String>>,
     /// 1 unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 256)]

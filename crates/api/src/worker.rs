@@ -14,9 +14,13 @@ pub struct Register {
     pub instance: String,
     /// Differs from one start of the process to the next
     pub boot_id: String,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<String>,
+    /// `default` unless given
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 64)]
+    pub lanes: Option<Vec<String>>,
+    /// Any unless given
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(min_items = 1, max_items = 256)]
     pub kinds: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::remote::{Options, With};
 use crate::terminal::Colour;
-use crate::{End, audit, execution, flow, key, top, workers};
+use crate::{End, audit, execution, flow, key, scanners, top, workers};
 use anyhow::Result;
 use execution::{
     cancel, count, explain, force_complete, force_fail, get, history, hold, list, priority, purge, release, replay,
@@ -39,6 +39,7 @@ pub enum Command {
     Flow(flow::Command),
     #[command(subcommand, before_help = "example: weft key list")]
     Key(key::Command),
+    Scanners(scanners::Scanners),
     Audit(audit::Audit),
 }
 
@@ -71,6 +72,7 @@ pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
         Command::MarkDead(with) => with.run(before, colour, workers::mark_dead::run),
         Command::Flow(command) => flow::run(command, before, colour),
         Command::Key(command) => key::run(command, before, colour),
+        Command::Scanners(scanners) => scanners::run(scanners, before, colour),
         Command::Audit(audit) => audit::run(audit, before, colour),
     }
 }

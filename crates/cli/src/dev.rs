@@ -78,6 +78,9 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
             terminal::put(&serde_json::to_string(&ready)?)?;
         }
         greet(&url, &place, args.port, colour);
+        if let Some(line) = unused(settings::variables_beyond(&FROM_ENVIRONMENT)) {
+            terminal::say(&line);
+        }
         Node { app, listener, metrics: None }.run(stop).await
     })
 }
@@ -94,6 +97,13 @@ fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
         return Err(Fault::usage(text));
     }
     Ok(())
+}
+
+/// Whoever has set something for `weft serve` may wonder where the data is.
+fn unused(variables: Vec<String>) -> Option<String> {
+    let names = variables.join(", ");
+    let line = format!("not used: {names}; `weft dev` has a store and an address of its own, `weft serve` obeys it");
+    (!variables.is_empty()).then_some(line)
 }
 
 fn clock() -> Time {

@@ -3,15 +3,17 @@
 use crate::End;
 use crate::fault::{Code, Fault};
 use crate::registry::{self, State};
+use crate::serve::master::{self, Place};
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, readable_bytes, readable_time};
-use crate::transfer::{Moved, Moving};
+use crate::transfer::{Moved, Moving, has_keys, leave_master};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File, OpenOptions};
 use std::io::BufWriter;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weft_dispatch::secret::MasterKey;
 use weft_store::transfer::{Summary, export};
 
 /// Write a whole store into a file, with the engine stopped
@@ -69,11 +71,12 @@ impl Drop for Partial {
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let address = args.store.current()?;
+    let master = master::place(&args.store.arguments().load()?, &address)?;
     let (partial, file) = Partial::create(&args.file)?;
     let begun = Instant::now();
     let written = store::runtime()?.block_on(async {
         tokio::select! {
-            written = write(&address, &file) => written.map(Some),
+            written = write(&address, &file, &master) => written.map(Some),
             _ = tokio::signal::ctrl_c() => Ok(None),
         }
     })?;
@@ -88,10 +91,13 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         let size = readable_bytes(moved.bytes);
         format!("{} records of {} are in `{}`, {size}, after {time}", moved.records, moved.store, moved.file)
     })?;
+    if has_keys(&summary) {
+        terminal::say(&leave_master(&master));
+    }
     Ok(End::Done)
 }
 
-async fn write(address: &Address, file: &File) -> Result<Summary> {
+async fn write(address: &Address, file: &File, master: &Place) -> Result<Summary> {
     let store = address.open_existing().await?;
     let live = registry::nodes(&store).await?.into_iter().find(|node| node.state == State::Live);
     if let Some(node) = live {
@@ -100,5 +106,6 @@ async fn write(address: &Address, file: &File) -> Result<Summary> {
     }
     let mut moving = Moving::new();
     let mut tell = |step, done, total| moving.tell(step, done, total);
-    Ok(export(&store, BufWriter::with_capacity(1 << 20, file), &mut tell).await?)
+    let fingerprint = master.key.as_ref().map(MasterKey::fingerprint);
+    Ok(export(&store, BufWriter::with_capacity(1 << 20, file), fingerprint, &mut tell).await?)
 }

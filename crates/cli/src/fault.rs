@@ -26,6 +26,10 @@ impl Fault {
         Self { code, name: None, message: message.into(), hint: None }
     }
 
+    pub fn with_code(self, code: Code) -> Self {
+        Self { code, ..self }
+    }
+
     /// The stable code that stands in `error[code]`.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..self }

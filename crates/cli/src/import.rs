@@ -2,15 +2,16 @@
 
 use crate::End;
 use crate::fault::{Code, Fault};
+use crate::serve::master;
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour};
-use crate::transfer::{Moved, Moving};
+use crate::transfer::{Moved, Moving, compare_master, has_keys};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::PathBuf;
 use std::time::Instant;
-use weft_store::transfer::{Error, Summary, import, inspect};
+use weft_store::transfer::{Error, Origin, Summary, import, inspect};
 
 /// Fill an empty store from a file that `weft export` wrote
 #[derive(clap::Args)]
@@ -32,6 +33,7 @@ const HEAD_BYTES: u64 = 1 << 20;
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let address = args.store.current()?;
+    let master = master::place(&args.store.arguments().load()?, &address)?;
     let unreadable = || Fault::new(Code::Usage, format!("cannot read `{}`", args.file.display()));
     let file = File::open(&args.file).with_context(unreadable)?;
     let bytes = file.metadata().with_context(unreadable)?.len();
@@ -46,7 +48,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
             _ = tokio::signal::ctrl_c() => Ok(None),
         }
     })?;
-    let Some(summary) = read else {
+    let Some((origin, summary)) = read else {
         terminal::say("interrupted: the store holds a part of the file; remove it before you import again");
         return Ok(End::Interrupted);
     };
@@ -54,6 +56,9 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     moved.show(args.json, colour.out, |moved, time| {
         format!("{} records of `{}` are in {}, verified, after {time}", moved.records, moved.file, moved.store)
     })?;
+    if has_keys(&summary) {
+        terminal::say(&compare_master(&master, origin.master));
+    }
     Ok(End::Done)
 }
 
@@ -68,7 +73,7 @@ fn check_head(mut file: &File) -> Result<(), Error> {
     Ok(file.rewind()?)
 }
 
-async fn fill(address: &Address, file: &File) -> Result<Summary> {
+async fn fill(address: &Address, file: &File) -> Result<(Origin, Summary)> {
     let store = address.open().await?;
     let mut moving = Moving::new();
     let mut tell = |step, done, total| moving.tell(step, done, total);

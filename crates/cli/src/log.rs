@@ -3,6 +3,7 @@
 #[cfg(feature = "otel")]
 use crate::otel as traces;
 use crate::terminal::Paint;
+use crate::visible::VisibleStderr;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 use std::fmt::{self, Debug};
@@ -41,13 +42,19 @@ pub fn start_at(settings: &Settings, levels: &str, paint: Paint) -> Result<Guard
     let terminal = io::stderr().is_terminal();
     let by_place = if terminal { LogFormat::Text } else { LogFormat::Json };
     let (levels, handle) = reload::Layer::new(targets(levels)?);
-    let written = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(paint.is_on());
+    let painted = paint.is_on();
+    let writer = move || VisibleStderr { painted };
+    let written = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(painted);
     let written: Box<dyn Layer<Logged> + Send + Sync> = match settings.get(keys::LOG_FORMAT).unwrap_or(by_place) {
         LogFormat::Text => Box::new(written.with_filter(levels)),
         LogFormat::Json => Box::new(Remember.and_then(written.event_format(Objects)).with_filter(levels)),
     };
     tracing_subscriber::registry().with(traced).with(written).try_init().context("the log was started before")?;
     traces::warn(settings);
+    let injected = weft_config::injected_variables(std::env::vars_os());
+    if !injected.is_empty() {
+        tracing::debug!(variables = injected.join(","), "passed over variables that Kubernetes or a Docker link made");
+    }
     Ok(Guard { levels: handle, _traces: traces })
 }
 

@@ -26,6 +26,7 @@ mod otel;
 mod registry;
 mod remote;
 mod render;
+mod scanners;
 mod serve;
 mod settings;
 mod sim;
@@ -34,6 +35,7 @@ mod terminal;
 mod top;
 mod transfer;
 mod version;
+mod visible;
 mod worker;
 mod workers;
 
@@ -124,19 +126,6 @@ fn main() -> ExitCode {
 
 /// Runs a command. `before` is what was said before its name.
 fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> anyhow::Result<End> {
-    // These tell of all that is wrong with the configuration, together.
-    let reads_all = matches!(
-        command,
-        Command::Serve(_)
-            | Command::Config(_)
-            | Command::Doctor(_)
-            | Command::Migrate(_)
-            | Command::Export(_)
-            | Command::Import(_)
-    );
-    if !reads_all {
-        settings::refuse_unknown_variables()?;
-    }
     match command {
         Command::Remote(command) => calls::run(*command, before, colour),
         Command::Worker(args) => worker::run(*args, before, colour),
@@ -149,6 +138,9 @@ fn run(command: Command, before: remote::Options, colour: terminal::Colour) -> a
         command => {
             if before.is_quiet() || is_quiet(&command) {
                 terminal::be_quiet();
+            }
+            if !matches!(&command, Command::Config(it) if it.args.is_check()) {
+                settings::warn_of_unknown_variables();
             }
             run_here(command, before.is_json(), colour)
         }

@@ -7,12 +7,13 @@ use crate::fault::{Code, Fault};
 use crate::registry::{self, Seen, State};
 use crate::remote::{self, Form, With};
 use crate::render::NONE;
+use crate::settings;
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, Table, readable_time};
 use anyhow::Result;
 use serde::Serialize;
 use std::time::Duration;
-use weft_api::node::Node;
+use weft_api::node::{Node, NodeFilter};
 use weft_sdk::op;
 use weft_store::Store;
 use weft_store_sqlite::OpenError;
@@ -58,6 +59,7 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     }
     let options = args.options.or(before);
     let form = options.output()?;
+    settings::warn_of_unknown_variables();
     let (place, nodes, exclusive) = match options.asks_server(args.store.is_named())? {
         true => (options.find_url(), store::runtime()?.block_on(asked(&options))?, false),
         false => {
@@ -133,6 +135,7 @@ impl From<Seen> for Shown {
             seen_at: node.seen_at.ms(),
             live: node.state == State::Live,
             partitions: node.partitions,
+            filters: node.filters,
             lag_ms: node.lag_ms,
         };
         Self { node, state }
@@ -140,7 +143,10 @@ impl From<Seen> for Shown {
 }
 
 fn table(nodes: &[Seen], colour: Colour) -> String {
-    let mut table = Table::left(&["node", "state", "version", "up", "heartbeat", "partitions", "lag", "id"]);
+    let mut heading = vec!["node", "state", "version", "up", "heartbeat", "partitions", "lag", "id"];
+    let filtered = nodes.iter().any(|node| !node.filters.is_empty());
+    heading.extend(filtered.then_some("filters"));
+    let mut table = Table::left(&heading);
     let time = |ms| readable_time(Duration::from_millis(ms));
     for node in nodes {
         let state = match node.state {
@@ -148,7 +154,7 @@ fn table(nodes: &[Seen], colour: Colour) -> String {
             State::Silent => colour.out.yellow(&format!("silent for {}", time(node.silent_ms))),
             State::Left => colour.out.dim("left"),
         };
-        table.row(vec![
+        let mut row = vec![
             node.name.clone(),
             state,
             node.version.clone(),
@@ -157,9 +163,26 @@ fn table(nodes: &[Seen], colour: Colour) -> String {
             ranges(&node.partitions),
             node.lag_ms.map_or(NONE.to_owned(), time),
             node.id.clone(),
-        ]);
+        ];
+        row.extend(filtered.then(|| filters(&node.filters)));
+        table.row(row);
     }
     table.render(colour.out)
+}
+
+/// `namespace=shop tag=team=a`, and for single scanners after their names: `lease_expiry: namespace=bank`.
+fn filters(filters: &[NodeFilter]) -> String {
+    let field = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
+    let one = |filter: &NodeFilter| {
+        let fields = [field("namespace", &filter.namespace), field("tag", &filter.tag)].into_iter().flatten();
+        let fields = fields.collect::<Vec<_>>().join(" ");
+        let scanner = filter.scanner.as_ref().map_or(String::new(), |scanner| format!("{scanner}: "));
+        format!("{scanner}{}", if fields.is_empty() { NONE } else { &fields })
+    };
+    match filters.is_empty() {
+        true => NONE.to_owned(),
+        false => filters.iter().map(one).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Numbers in order, neighbours joined: `0-3, 7`.
@@ -181,6 +204,18 @@ fn ranges(numbers: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sr_34_filters_of_a_node_are_shown_with_the_scanners_that_have_their_own() {
+        let some = |text: &str| Some(text.to_owned());
+        let shown = filters(&[
+            NodeFilter { scanner: None, namespace: some("shop"), tag: some("team=a") },
+            NodeFilter { scanner: some("lease_expiry"), namespace: some("bank"), tag: None },
+            NodeFilter { scanner: some("mine"), ..NodeFilter::default() },
+        ]);
+        assert_eq!(shown, "namespace=shop tag=team=a, lease_expiry: namespace=bank, mine: –");
+        assert_eq!(filters(&[]), "–");
+    }
 
     #[test]
     fn neighbours_are_joined() {

@@ -2,6 +2,7 @@
 
 use crate::store::AnyStore;
 use anyhow::{Context, Result};
+use weft_api::node::NodeFilter;
 use weft_core::Time;
 use weft_core::limits::NODE_TTL_MS;
 use weft_core::record::Node;
@@ -31,6 +32,7 @@ pub struct Seen {
     /// Since the last heartbeat, by the store's clock.
     pub silent_ms: u64,
     pub partitions: Vec<u16>,
+    pub filters: Vec<NodeFilter>,
     /// How late its scanners are, as far as somebody told.
     pub lag_ms: Option<u64>,
 }
@@ -59,6 +61,7 @@ impl Seen {
             seen_at: Time::from_ms(node.seen_at),
             silent_ms: now.saturating_sub(node.seen_at),
             partitions: node.partitions,
+            filters: node.filters,
             lag_ms: node.lag_ms,
         }
     }
@@ -82,6 +85,7 @@ impl Seen {
             seen_at: body.seen_at,
             silent_ms,
             partitions: body.claimed.clone(),
+            filters: weft_dispatch::node_filters(&body.filters),
             lag_ms: None,
         }
     }

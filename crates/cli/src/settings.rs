@@ -1,6 +1,7 @@
 //! The configuration as the command line gives it: a file, the environment, and a flag for every key of the table.
 
 use crate::fault::Fault;
+use crate::terminal;
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
@@ -65,10 +66,19 @@ pub fn from_environment(keys: &[&str]) -> Result<Settings> {
     Settings::load(sources).map_err(|mistakes| refusal(&told(&mistakes)))
 }
 
-/// A misspelt variable stops every command, also one that reads no configuration: it would go on with what was not meant.
-pub fn refuse_unknown_variables() -> Result<()> {
-    let mistakes = weft_config::unknown_variables(std::env::vars_os().map(|(name, _)| name));
-    if mistakes.is_empty() { Ok(()) } else { Err(refusal(&told(&mistakes))) }
+/// The variables of this environment that set other keys than those that begin with one of these.
+pub fn variables_beyond(keys: &[&str]) -> Vec<String> {
+    let beyond = weft_config::keys::rows().filter(|row| !keys.iter().any(|start| row.key.starts_with(start)));
+    let injected = weft_config::injected_variables(std::env::vars_os());
+    let names = beyond.map(|row| row.variable()).filter(|name| !injected.contains(name));
+    names.filter(|name| std::env::var_os(name).is_some()).collect()
+}
+
+/// Warns of misspelt variables. The command runs without them.
+pub fn warn_of_unknown_variables() {
+    for mistake in weft_config::unknown_variables(std::env::vars_os()) {
+        terminal::say(&format!("warning: {mistake}"));
+    }
 }
 
 pub fn told(mistakes: &[Mistake]) -> Vec<String> {

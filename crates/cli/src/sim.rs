@@ -18,9 +18,13 @@ pub struct Args {
     #[arg(long, value_name = "S", default_value = "mixed", value_parser = PossibleValuesParser::new(Scenario::NAMES))]
     scenario: String,
 
-    /// How many seeds, beginning with 0 [default: 100, or as many as `--seconds` allows]
+    /// How many seeds [default: 100, or as many as `--seconds` allows]
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
+
+    /// The seed to begin with [default: 0]
+    #[arg(long, value_name = "K", conflicts_with = "seed")]
+    first_seed: Option<u64>,
 
     /// Only this seed, as the line of a violation names it
     #[arg(long, value_name = "K")]
@@ -60,6 +64,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
     };
     let mut options = Options::new(scenario);
     options.seeds = seeds;
+    options.first_seed = args.first_seed.unwrap_or(0);
     options.limit = args.seconds.map(Duration::from_secs);
     options.defect = defect;
     options.progress = Some(&mut progress);
@@ -74,8 +79,8 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         true => terminal::put(&serde_json::to_string(&report)?)?,
         false => terminal::put(&table(&report, begun.elapsed()).render(colour.out))?,
     }
-    for violation in &report.violations {
-        terminal::say(&format!("{} {violation}", colour.err.red("violation:")));
+    for red in &report.red {
+        terminal::say(&format!("{} {red}", colour.err.red("violation:")));
     }
     if report.is_starved() {
         let starved = format!("in {} of {} seeds hardly anything succeeded", report.starved, report.seeds);
@@ -109,6 +114,7 @@ fn table(report: &Report, elapsed: Duration) -> Table {
         ("rare states reached", format!("{reached} of {}", report.sometimes.len())),
         ("starved seeds", readable(report.starved as f64)),
         ("violations", readable(report.violations.len() as f64)),
+        ("red seeds", readable(report.red.len() as f64)),
         ("log hash", report.log_hash.chars().take(16).collect()),
     ];
     for (name, value) in rows {

@@ -1,6 +1,7 @@
 //! What people see: colours, tables, lines. Data goes to stdout, talk to stderr.
 
 use crate::fault::Fault;
+use crate::visible::{VisibleStderr, visible};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -46,9 +47,16 @@ impl Colour {
         let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let allowed = !refused && !set("NO_COLOR") && !dumb;
-        Self { out: Paint(allowed && io::stdout().is_terminal()), err: Paint(allowed && io::stderr().is_terminal()) }
+        let (out, err) = (allowed && io::stdout().is_terminal(), allowed && io::stderr().is_terminal());
+        PAINTED_OUT.store(out, Ordering::Relaxed);
+        PAINTED_ERR.store(err, Ordering::Relaxed);
+        Self { out: Paint(out), err: Paint(err) }
     }
 }
+
+/// Whether what goes there has codes of colours.
+static PAINTED_OUT: AtomicBool = AtomicBool::new(false);
+static PAINTED_ERR: AtomicBool = AtomicBool::new(false);
 
 /// Progress is drawn only where somebody watches.
 pub fn draws_progress() -> bool {
@@ -81,13 +89,13 @@ pub fn say(line: &str) {
 
 fn tell(line: &str) {
     // Nobody can be told that stderr is closed.
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", visible(line, PAINTED_ERR.load(Ordering::Relaxed)));
 }
 
-/// Writes data: text to stdout, with a line end.
+/// Writes data: text to stdout, with a line end. What would not be seen is escaped, in a way that JSON stays what it is.
 pub fn put(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
+    writeln!(out, "{}", visible(text, PAINTED_OUT.load(Ordering::Relaxed)))?;
     Ok(out.flush()?)
 }
 
@@ -119,9 +127,10 @@ pub fn rows(view: &str, width: Option<usize>) -> usize {
 /// Tells an error: what happened, and what to do.
 pub fn say_error(error: &anyhow::Error, colour: Colour) {
     let (word, message, hint) = Fault::told(error);
-    tell(&format!("{} {message}", colour.err.red(&word)));
+    // Both may quote what somebody else has written.
+    tell(&format!("{} {}", colour.err.red(&word), visible(&message, false)));
     if let Some(hint) = hint {
-        tell(&format!("{} {hint}", colour.err.blue("hint:")));
+        tell(&format!("{} {}", colour.err.blue("hint:"), visible(&hint, false)));
     }
 }
 
@@ -133,7 +142,7 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 pub fn log_to_stderr() {
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::WARN)
-        .with_writer(io::stderr)
+        .with_writer(|| VisibleStderr { painted: false })
         .with_ansi(false)
         .with_target(false)
         .init();

@@ -1,5 +1,6 @@
 //! What `weft export` and `weft import` share: the progress of a move, and the table at its end.
 
+use crate::serve::master::Place;
 use crate::store::Address;
 use crate::terminal::{self, BAR_AFTER, Paint, Table, draws_progress, readable_time};
 use anyhow::Result;
@@ -8,7 +9,50 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use weft_bench::page::readable;
-use weft_store::transfer::{Step, Summary};
+use weft_core::schema::Kind;
+use weft_store::transfer::{Fingerprint, Step, Summary};
+
+/// Advice to copy the master key by hand: it is a secret and not in the exported file.
+pub fn leave_master(place: &Place) -> String {
+    let lost = "without it no API key of the store is recognised";
+    match (&place.name, &place.key) {
+        (Some(name), Some(_)) => format!(
+            "the master key is not in the file: copy {name} to where the new store is served, as `master_key_file` or \
+             WEFT_MASTER_KEY, and keep it secret; {lost}"
+        ),
+        (Some(name), None) => {
+            format!(
+                "the master key is not in the file, and {name} is not there: find the one it was served with; {lost}"
+            )
+        }
+        (None, _) => format!(
+            "the master key is not in the file: copy what `master_key_file` or WEFT_MASTER_KEY of its nodes say to where \
+             the new store is served; {lost}"
+        ),
+    }
+}
+
+/// Whether the master key here is that of the exported store, and what to do if not.
+pub fn compare_master(place: &Place, exported: Option<Fingerprint>) -> String {
+    let before = "before you start a server: without it no API key of the store is recognised";
+    match (&place.name, &place.key, exported) {
+        (Some(name), Some(key), Some(exported)) if key.fingerprint() == exported => {
+            format!("the master key in {name} is that of the exported store")
+        }
+        (Some(name), Some(_), Some(_)) => {
+            format!("warning: {name} is not the master key of the exported store: put that one there {before}")
+        }
+        (Some(name), Some(_), None) => format!(
+            "the master key was not at hand for the export: see that {name} is the one of the exported store {before}"
+        ),
+        (Some(name), None, _) => {
+            format!("warning: copy the master key of the exported store to {name}, with mode 600, {before}")
+        }
+        (None, ..) => format!(
+            "warning: give the master key of the exported store as `master_key_file` or WEFT_MASTER_KEY {before}"
+        ),
+    }
+}
 
 /// A bar for each step of a move; drawn only where somebody watches, and not before it has taken a while.
 pub struct Moving {
@@ -98,6 +142,11 @@ impl Moved {
         terminal::say(&tell(self, &readable_time(Duration::from_millis(self.elapsed_ms))));
         Ok(())
     }
+}
+
+/// Whether the store has API keys, which need their master key.
+pub fn has_keys(summary: &Summary) -> bool {
+    summary.kinds.contains_key(&Kind::ApiKey)
 }
 
 fn of_kinds(summary: &Summary) -> Vec<OfKind> {

@@ -2,8 +2,8 @@
 
 use crate::network::Network;
 use crate::row::{
-    Area, Key, Row, address, count, duration, filter, fraction, networks, origins, path, secret, size, switch, text,
-    url, word,
+    Area, Key, Row, address, count, duration, filter, fraction, name, networks, origins, path, secret, size, switch,
+    tag, text, url, word,
 };
 use crate::secret::Secret;
 use crate::words::{Durability, LogFormat, Migrate};
@@ -40,38 +40,74 @@ const fn times(duration: Duration, times: u64) -> Duration {
     Duration::from_secs(duration.as_secs() * times)
 }
 
-/// How often a scanner tries: a tenth of a second at least, so that what fails cannot keep a store busy.
-const fn interval(key: &'static str) -> Key<Option<Duration>> {
-    duration(key, ms(100), times(MINUTE, 60))
+/// The settings of one scanner.
+pub struct ScannerKeys {
+    pub name: &'static str,
+    pub interval: Key<Duration>,
+    pub namespace: Key<Option<String>>,
+    pub tag: Key<Option<String>>,
 }
 
-/// The intervals of the scanners, by their names.
-pub const SCANNER_INTERVALS: [(&str, Key<Duration>); 12] = [
-    ("attempt_timeout", SCANNERS_ATTEMPT_TIMEOUT_INTERVAL),
-    ("execution_deadline", SCANNERS_EXECUTION_DEADLINE_INTERVAL),
-    ("lease_expiry", SCANNERS_LEASE_EXPIRY_INTERVAL),
-    ("delayed_promoter", SCANNERS_DELAYED_PROMOTER_INTERVAL),
-    ("suspension_timeout", SCANNERS_SUSPENSION_TIMEOUT_INTERVAL),
-    ("retention_trimmer", SCANNERS_RETENTION_TRIMMER_INTERVAL),
-    ("dependency_reconciler", SCANNERS_DEPENDENCY_RECONCILER_INTERVAL),
-    ("cancel_reconciler", SCANNERS_CANCEL_RECONCILER_INTERVAL),
-    ("edge_cancel_dispatcher", SCANNERS_EDGE_CANCEL_DISPATCHER_INTERVAL),
-    ("edge_cancel_reconciler", SCANNERS_EDGE_CANCEL_RECONCILER_INTERVAL),
-    ("flow_projector", SCANNERS_FLOW_PROJECTOR_INTERVAL),
-    ("worker_reaper", SCANNERS_WORKER_REAPER_INTERVAL),
-];
+/// A scanner per line with its interval, which is a tenth of a second at least, so that what fails cannot keep a store
+/// busy, and what the interval is if not how long a failed item waits.
+macro_rules! scanners {
+    ($($name:literal $interval:literal $(($what:literal))?;)+) => {
+        pub const SCANNERS: &[ScannerKeys] = &[$(ScannerKeys {
+            name: $name,
+            interval: duration(concat!("scanners.", $name, ".interval"), ms(100), times(MINUTE, 60))
+                .default($interval)
+                .help(scanners!(@help $name $($what)?)),
+            namespace: name(concat!("scanners.", $name, ".namespace"))
+                .derived("that of all scanners", "shop")
+                .help(concat!("The only namespace that `", $name, "` of this node handles")),
+            tag: tag(concat!("scanners.", $name, ".tag"))
+                .derived("that of all scanners", "team=a")
+                .help(concat!("The tag that an execution or flow must have for `", $name, "` of this node to handle it")),
+        }),+];
 
-/// A constant per key with its type, and the subjects with their rows.
+        const SCANNER_ROWS: [Row; SCANNERS.len() * 3] = {
+            let mut rows = [SCANNERS[0].tag.row; SCANNERS.len() * 3];
+            let mut at = 0;
+            while at < SCANNERS.len() {
+                rows[at * 3] = SCANNERS[at].interval.row;
+                rows[at * 3 + 1] = SCANNERS[at].namespace.row;
+                rows[at * 3 + 2] = SCANNERS[at].tag.row;
+                at += 1;
+            }
+            rows
+        };
+    };
+    (@help $name:literal $what:literal) => { $what };
+    (@help $name:literal) => { concat!("How long `", $name, "` lets an item wait that it could not handle") };
+}
+
+scanners! {
+    "attempt_timeout" "2s";
+    "execution_deadline" "5s";
+    "lease_expiry" "1s";
+    "delayed_promoter" "750ms";
+    "suspension_timeout" "2s";
+    "retention_trimmer" "60s";
+    "dependency_reconciler" "15s";
+    "cancel_reconciler" "15s";
+    "edge_cancel_dispatcher" "1s";
+    "edge_cancel_reconciler" "10s"
+        ("How old an item of `edge_cancel_dispatcher` is when `edge_cancel_reconciler` looks at it");
+    "flow_projector" "15s";
+    "worker_reaper" "15s";
+}
+
+/// A constant per key with its type, and the subjects with their rows. A subject may also name rows that are made elsewhere.
 macro_rules! table {
-    ($($title:literal { $($name:ident: $type:ty = $key:expr;)+ })+) => {
-        $($(pub const $name: Key<$type> = $key;)+)+
+    ($($title:literal $({ $($name:ident: $type:ty = $key:expr;)+ })? $(= $rows:ident;)?)+) => {
+        $($($(pub const $name: Key<$type> = $key;)+)?)+
 
         /// Every subject, in the order in which people meet them.
-        pub const AREAS: &[Area] = &[$(Area { title: $title, rows: &[$($name.row),+] }),+];
+        pub const AREAS: &[Area] = &[$(Area { title: $title, rows: &$([$($name.row),+])?$($rows)? }),+];
 
         #[cfg(test)]
         fn read_all(settings: &crate::Settings) {
-            $($(let _: $type = settings.get($name);)+)+
+            $($($(let _: $type = settings.get($name);)+)?)+
         }
     };
 }
@@ -230,44 +266,16 @@ table! {
     "Scanners" {
         SCANNERS_AT_ONCE: usize = count("scanners.at_once", 1, 64)
             .default("4")
-            .help("Looks that scanners take at the same time");
-        SCANNERS_ATTEMPT_TIMEOUT_INTERVAL: Duration = interval("scanners.attempt_timeout.interval")
-            .default("2s")
-            .help("How long `attempt_timeout` lets an item wait that it could not handle");
-        SCANNERS_EXECUTION_DEADLINE_INTERVAL: Duration = interval("scanners.execution_deadline.interval")
-            .default("5s")
-            .help("How long `execution_deadline` lets an item wait that it could not handle");
-        SCANNERS_LEASE_EXPIRY_INTERVAL: Duration = interval("scanners.lease_expiry.interval")
-            .default("1s")
-            .help("How long `lease_expiry` lets an item wait that it could not handle");
-        SCANNERS_DELAYED_PROMOTER_INTERVAL: Duration = interval("scanners.delayed_promoter.interval")
-            .default("750ms")
-            .help("How long `delayed_promoter` lets an item wait that it could not handle");
-        SCANNERS_SUSPENSION_TIMEOUT_INTERVAL: Duration = interval("scanners.suspension_timeout.interval")
-            .default("2s")
-            .help("How long `suspension_timeout` lets an item wait that it could not handle");
-        SCANNERS_RETENTION_TRIMMER_INTERVAL: Duration = interval("scanners.retention_trimmer.interval")
-            .default("60s")
-            .help("How long `retention_trimmer` lets an item wait that it could not handle");
-        SCANNERS_DEPENDENCY_RECONCILER_INTERVAL: Duration = interval("scanners.dependency_reconciler.interval")
-            .default("15s")
-            .help("How long `dependency_reconciler` lets an item wait that it could not handle");
-        SCANNERS_CANCEL_RECONCILER_INTERVAL: Duration = interval("scanners.cancel_reconciler.interval")
-            .default("15s")
-            .help("How long `cancel_reconciler` lets an item wait that it could not handle");
-        SCANNERS_EDGE_CANCEL_DISPATCHER_INTERVAL: Duration = interval("scanners.edge_cancel_dispatcher.interval")
-            .default("1s")
-            .help("How long `edge_cancel_dispatcher` lets an item wait that it could not handle");
-        SCANNERS_EDGE_CANCEL_RECONCILER_INTERVAL: Duration = interval("scanners.edge_cancel_reconciler.interval")
-            .default("10s")
-            .help("How old an item of `edge_cancel_dispatcher` is when `edge_cancel_reconciler` looks at it");
-        SCANNERS_FLOW_PROJECTOR_INTERVAL: Duration = interval("scanners.flow_projector.interval")
-            .default("15s")
-            .help("How long `flow_projector` lets an item wait that it could not handle");
-        SCANNERS_WORKER_REAPER_INTERVAL: Duration = interval("scanners.worker_reaper.interval")
-            .default("15s")
-            .help("How long `worker_reaper` lets an item wait that it could not handle");
+            .help("Passes of one scanner that run at the same time; one that takes longer than a second makes room for the next");
+        SCANNERS_NAMESPACE: Option<String> = name("scanners.namespace")
+            .derived("all", "shop")
+            .help("The only namespace that scanners of this node handle");
+        SCANNERS_TAG: Option<String> = tag("scanners.tag")
+            .derived("any", "team=a")
+            .help("The tag that an execution or flow must have for scanners of this node to handle it");
     }
+
+    "Single scanners" = SCANNER_ROWS;
 
     "Executions" {
         EXECUTION_RETENTION: Duration = duration("execution.retention", Duration::ZERO, ms(limits::RETENTION_MS_MAX))

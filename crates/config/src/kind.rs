@@ -5,6 +5,8 @@ use crate::secret::Secret;
 use crate::value::Value;
 use crate::{duration, size};
 use std::time::Duration;
+use weft_core::limits::NAME_MAX;
+use weft_core::text::{check_name, check_tag};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -12,6 +14,10 @@ pub enum Kind {
     Text {
         bytes_max: usize,
     },
+    /// A namespace.
+    Name,
+    /// A tag that executions and flows may have: `KEY=VALUE`.
+    Tag,
     /// An address that begins with one of these, or with anything if there are none. Shown without its login.
     Url {
         schemes: &'static [&'static str],
@@ -63,6 +69,8 @@ impl Kind {
             Kind::Text { bytes_max } => {
                 is_line(text).then(|| Value::Text(text.to_owned())).filter(|_| text.len() <= bytes_max)
             }
+            Kind::Name => check_name("namespace", text).is_ok().then(|| Value::Text(text.to_owned())),
+            Kind::Tag => is_tag(text).then(|| Value::Text(text.to_owned())),
             Kind::Url { schemes } => is_url(text, schemes).then(|| Value::Url(Secret::new(text))),
             Kind::Switch => text.parse().ok().map(Value::Switch),
             Kind::Count { .. } => digits(text).then(|| text.parse().map_or(Value::Count(u64::MAX), Value::Count)),
@@ -128,6 +136,12 @@ impl Kind {
     pub(crate) fn wanted(self, in_file: bool) -> String {
         let (noun, samples): (&str, &[&str]) = match self {
             Kind::Text { bytes_max } => return format!("one line of 1 to {bytes_max} bytes"),
+            Kind::Name => {
+                return format!(
+                    "a name of 1 to {NAME_MAX} letters, digits and `._:/@-` that begins with a letter or digit"
+                );
+            }
+            Kind::Tag => ("a tag `KEY=VALUE`", &["team=a"]),
             Kind::Url { schemes: [] } => ("an address", &["sqlite://PATH", "postgres://HOST/DATABASE"]),
             Kind::Url { .. } => ("an address", &["http://HOST:PORT", "https://HOST:PORT"]),
             Kind::Switch => ("", &["true", "false"]),
@@ -158,6 +172,8 @@ impl Kind {
             (Kind::Switch, _) => "true or false".to_owned(),
             (Kind::Word(words), _) => either(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()),
             (Kind::Text { .. } | Kind::Secret, _) => "text".to_owned(),
+            (Kind::Name, _) => "namespace".to_owned(),
+            (Kind::Tag, _) => "KEY=VALUE".to_owned(),
             (Kind::Url { schemes: [] }, _) => "address of a store".to_owned(),
             (Kind::Url { .. }, _) => "URL".to_owned(),
             (Kind::Address, _) => "IP address with a port".to_owned(),
@@ -172,6 +188,8 @@ impl Kind {
     pub fn placeholder(self) -> &'static str {
         match self {
             Kind::Text { .. } | Kind::Secret => "TEXT",
+            Kind::Name => "NAME",
+            Kind::Tag => "KEY=VALUE",
             Kind::Url { .. } => "URL",
             Kind::Switch => "BOOL",
             Kind::Count { .. } => "COUNT",
@@ -207,6 +225,11 @@ fn items(text: &str) -> Vec<&str> {
 
 fn is_line(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(char::is_control)
+}
+
+/// The key ends at the first `=`.
+fn is_tag(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(key, value)| check_tag(key, value).is_ok())
 }
 
 fn is_url(text: &str, schemes: &[&str]) -> bool {
@@ -275,6 +298,9 @@ mod tests {
         let size = Kind::Size { min: 1, max: 1 << 20 };
         for (kind, text, wanted) in [
             (Kind::Text { bytes_max: 4 }, "a b", "a b"),
+            (Kind::Name, "shop/eu:1", "shop/eu:1"),
+            (Kind::Tag, "team=a b=c", "team=a b=c"),
+            (Kind::Tag, "team=", "team="),
             (Kind::Url { schemes: &["http://"] }, "http://host:4318", "http://host:4318"),
             (Kind::Switch, "true", "true"),
             (count, "10", "10"),
@@ -305,6 +331,8 @@ mod tests {
     fn nothing_else_is_read() {
         for (kind, texts) in [
             (Kind::Text { bytes_max: 4 }, vec!["", " ", "a\nb", "abcde"]),
+            (Kind::Name, vec!["", "-shop", "a b", "ü", "a,b"]),
+            (Kind::Tag, vec!["", "team", "=a", "a,b=c", "weft.own=1", "a b=c"]),
             (Kind::Url { schemes: &["http://"] }, vec!["", "ftp://x", "http://", "http://a b"]),
             (Kind::Switch, vec!["", "1", "yes", "True"]),
             (Kind::Count { min: 0, max: 9 }, vec!["", "-1", "+1", "1.0", "1k", "1_0"]),

@@ -14,8 +14,12 @@ A setting comes from the built-in default, from `weft.toml`, from the environmen
 `weft config show` prints every value with its origin, `weft config example` a `weft.toml` to begin with, and `weft config
 check` what is wrong with yours.
 
-- **Mistakes stop the start**, all of them told at once: an unknown key, flag or variable with the prefix `WEFT_`, a wrong
-  unit, a value out of range.
+- **Mistakes stop the start**, all of them told at once: an unknown key or flag, a wrong unit, a value out of range.
+- **Unknown variables** with the prefix `WEFT_` are warned of with the nearest name by every command; `weft config check` refuses
+  them.
+- **Kubernetes and Docker links** add variables for a service or container called `weft`, such as `WEFT_SERVICE_HOST`,
+  `WEFT_PORT=tcp://…` and `WEFT_PORT_7700_TCP_ADDR`. They are known by name and value and passed over; the log names them at
+  the level `debug`.
 - **Durations** are `250ms`, `30s`, `15m`, `24h`, `7d`; **sizes** `512B`, `64KiB`, `1MiB`: one number and one unit. In
   `weft.toml` they stand in quotes.
 - **Lists** are `[\"a\", \"b\"]` in `weft.toml` and `a,b` elsewhere. A flag that is true or false may be given without a value.

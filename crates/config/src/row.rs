@@ -109,6 +109,14 @@ pub(crate) const fn text(name: &'static str, bytes_max: usize) -> Key<Option<Str
     key(name, Kind::Text { bytes_max })
 }
 
+pub(crate) const fn name(name: &'static str) -> Key<Option<String>> {
+    key(name, Kind::Name)
+}
+
+pub(crate) const fn tag(name: &'static str) -> Key<Option<String>> {
+    key(name, Kind::Tag)
+}
+
 pub(crate) const fn url(name: &'static str, schemes: &'static [&'static str]) -> Key<Option<String>> {
     key(name, Kind::Url { schemes })
 }

@@ -2,6 +2,7 @@
 //! the later one counts. All mistakes are told at once, also those in values that another one replaces.
 
 use crate::file;
+use crate::injected::{is_injected, is_passed_on};
 use crate::keys;
 use crate::mistake::Mistake;
 use crate::nearest::nearest;
@@ -11,7 +12,7 @@ use crate::row::{Fallback, Key, Row};
 use crate::value::{Setting, Value};
 use crate::variables::{self, PREFIX};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 /// Where to look.
@@ -148,6 +149,9 @@ impl Settings {
         // What others have agreed on goes first, so that Weft's own replaces it.
         all.sort_by_key(|(name, _)| name.starts_with(PREFIX));
         for (name, value) in all {
+            if value.to_str().is_some_and(|value| is_injected(&name, value)) {
+                continue;
+            }
             let row = keys::rows().find(|row| row.variable() == name || row.also == Some(name.as_str()));
             match (row, value.into_string()) {
                 // What all programs of a machine share may be written for others, who take more than Weft does.
@@ -158,11 +162,8 @@ impl Settings {
                 }
                 (Some(row), Ok(value)) => self.take(row, &value, Origin::Variable(name), mistakes),
                 (Some(_), Err(_)) => mistakes.push(Mistake::NotUtf8 { variable: name }),
-                (None, _) if !name.starts_with(PREFIX) || variables::is_other(&name) => {}
-                (None, _) => {
-                    let nearest = nearest_variable(&name);
-                    mistakes.push(Mistake::UnknownVariable { name, nearest });
-                }
+                // `unknown_variables` lists those that are misspelt.
+                (None, _) => {}
             }
         }
     }
@@ -189,11 +190,29 @@ impl Settings {
     }
 }
 
-/// Every variable that begins as Weft's do and is none, with what it was meant to be. For who reads no configuration.
-pub fn unknown_variables(all: impl IntoIterator<Item = OsString>) -> Vec<Mistake> {
-    let names = all.into_iter().filter_map(|name| name.into_string().ok());
-    let unknown = names.filter(|name| name.starts_with(PREFIX) && !is_known(name));
-    unknown.map(|name| Mistake::UnknownVariable { nearest: nearest_variable(&name), name }).collect()
+/// Every variable that begins as Weft's do and is none, with what it was meant to be. Settings are loaded in spite of them:
+/// the environment may be shared with programs that have such names. What Kubernetes and Docker links make is left out.
+pub fn unknown_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<Mistake> {
+    let unknown = named(all).filter(|(name, value)| !is_known(name) && !is_made(name, value));
+    unknown.map(|(name, _)| Mistake::UnknownVariable { nearest: nearest_variable(&name), name }).collect()
+}
+
+/// The variables that Kubernetes and Docker links made, which no setting is read from.
+pub fn injected_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let made = named(all).filter(|(name, value)| match is_known(name) {
+        true => value.to_str().is_some_and(|value| is_injected(name, value)),
+        false => is_made(name, value),
+    });
+    made.map(|(name, _)| name).collect()
+}
+
+fn named(all: impl IntoIterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (String, OsString)> {
+    let all = all.into_iter().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    all.filter(|(name, _)| name.starts_with(PREFIX))
+}
+
+fn is_made(name: &str, value: &OsStr) -> bool {
+    is_passed_on(name) || value.to_str().is_some_and(|value| is_injected(name, value))
 }
 
 fn is_known(name: &str) -> bool {

@@ -5,7 +5,7 @@ use crate::audit;
 use crate::bulk;
 use crate::command::{Call, Command, Principal, Scopes};
 use crate::digest;
-use crate::error::Rejection;
+use crate::error::{BusyCause, Rejection};
 use crate::execution::*;
 use crate::flow;
 use crate::flow::follow::{self, Follow};
@@ -34,13 +34,19 @@ pub struct Applied {
 }
 
 /// Runs one call. After an error the transaction must be dropped: a refusal changes nothing, and after a miss the call
-/// runs again from the start once `Tx::misses` are loaded.
+/// runs again from the start once `Tx::misses` are loaded. Whatever a rule answers after it has missed something, it may
+/// answer otherwise when that is loaded, so the answer is a miss.
 pub fn apply(tx: &mut Tx<'_>, call: &Call) -> Result<Applied, Stop> {
     may(&call.principal, &call.command)?;
     validate(&call.command, tx.limits(), tx.now())?;
-    match (&call.request_id, place(&call.command)) {
+    let answer = match (&call.request_id, place(&call.command)) {
         (Some(request_id), Some(partition)) => once(tx, call, request_id, partition),
         _ => run(tx, call).map(fresh),
+    };
+    match tx.met_newer() {
+        _ if tx.has_missed() => Err(Stop::Miss),
+        Some(newer) => Err(newer.into()),
+        None => answer,
     }
 }
 
@@ -226,7 +232,7 @@ fn act(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     }
     // What others in the batch have done is not lost because this does not fit beside it.
     if tx.records_of_batch() > BATCH_RECORDS_MAX {
-        return Err(Rejection::Busy { retry_after_ms: NO_ROOM_MS }.into());
+        return Err(Rejection::Busy { retry_after_ms: NO_ROOM_MS, cause: BusyCause::Overload }.into());
     }
     match (&mut reply, &call.command) {
         (Reply::FlowCancelled(told), Command::CancelFlow(cmd)) => flow::cancel_flow::tell(tx, cmd.flow, told)?,

@@ -188,6 +188,7 @@ fn reason(command: &Command) -> Option<&Text> {
         Command::DrainWorker(cmd) => &cmd.reason,
         Command::MarkWorkerDead(cmd) => &cmd.reason,
         Command::DrainNode(cmd) => &cmd.reason,
+        Command::DiscardParked(cmd) => &cmd.reason,
         Command::StartBulk(cmd) => cmd.verb.reason(),
         _ => return None,
     })
@@ -205,7 +206,7 @@ fn name(target: Key, command: &Command) -> String {
     match target {
         Key::Execution(id) => id.to_string(),
         Key::ApiKey(_, id) => id.to_string(),
-        Key::DeadLetter(_, uuid) => uuid.to_string(),
+        Key::DeadLetter(partition, uuid) => crate::id::ParkedId::new(partition, uuid).to_string(),
         Key::BulkJob(partition, uuid, _) => crate::id::BulkId::new(partition, uuid).to_string(),
         other => format!("{other:?}"),
     }

@@ -21,13 +21,15 @@ pub struct DecodeError {
     pub why: String,
     /// The bytes are whole, and say something that only a later version knows.
     pub is_unknown_policy: bool,
+    /// The bytes are in a format that a later version writes: nothing is known to be wrong with them.
+    pub is_newer: bool,
     /// What can still be read of a member of a flow.
     pub remnant: Option<Box<Remnant>>,
 }
 
 impl DecodeError {
     pub fn new(part: &'static str, why: impl Into<String>) -> Self {
-        Self { part, why: why.into(), is_unknown_policy: false, remnant: None }
+        Self { part, why: why.into(), is_unknown_policy: false, is_newer: false, remnant: None }
     }
 
     /// A policy that this version does not know.
@@ -105,7 +107,10 @@ pub fn decode_as<T: DeserializeOwned>(version: u8, part: &'static str, bytes: &[
             }
             Ok(value)
         }
-        Some((version, _)) => Err(DecodeError::new(part, format!("format version {version} is not known"))),
+        Some((found, _)) => {
+            let why = format!("format version {found} is not known");
+            Err(DecodeError { is_newer: *found > version, ..DecodeError::new(part, why) })
+        }
         None => Err(DecodeError::new(part, "no bytes")),
     }
 }

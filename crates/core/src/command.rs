@@ -557,7 +557,6 @@ pub struct DropEntry {
     pub error: Text,
     /// Poison belongs to no record and its dead letter goes after a while.
     pub poison: bool,
-    pub fresh: uuid::Uuid,
 }
 
 /// What a node tells the others.
@@ -571,6 +570,7 @@ pub struct Heartbeat {
     pub started_at: Time,
     pub left: bool,
     pub claimed: Vec<u16>,
+    pub filters: crate::record::node::Filters,
     /// (generation, seq) of each partition, as far as it has seen them.
     pub seen: Vec<(u64, u64)>,
 }

@@ -161,13 +161,19 @@ pub enum Rejection {
     UnknownPolicy {
         what: Text,
     },
+    /// Nothing is wrong with the command and nothing has changed; it can be repeated later.
     Busy {
         retry_after_ms: u64,
+        cause: BusyCause,
     },
     /// The store could not be reached, or did not say whether the command happened.
     Unavailable {
         retry_after_ms: u64,
         outcome_unknown: bool,
+    },
+    /// A record is in a format that a later version writes. A node of that version can carry the command out.
+    NewerFormat {
+        what: Text,
     },
     /// A broken invariant or a damaged record; never caused by what a caller sent.
     Internal {
@@ -186,6 +192,27 @@ pub enum Class {
     Conflict,
     /// The same call may succeed after the given time.
     Later,
+}
+
+/// Why a command could not be taken now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusyCause {
+    /// More work waits than there is room for in the node.
+    Overload,
+    /// The store answered that it did not commit.
+    StoreRefused,
+    /// The store has no room: its disk is full, or its memory has reached a limit.
+    StoreFull,
+}
+
+impl BusyCause {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overload => "overload",
+            Self::StoreRefused => "store_refused",
+            Self::StoreFull => "store_full",
+        }
+    }
 }
 
 impl Rejection {
@@ -249,7 +276,7 @@ impl Rejection {
             Self::GraphTooLarge { .. } => "graph_too_large",
             Self::UnknownPolicy { .. } => "unknown_policy",
             Self::Busy { .. } => "busy",
-            Self::Unavailable { .. } => "unavailable",
+            Self::Unavailable { .. } | Self::NewerFormat { .. } => "unavailable",
             Self::Internal { .. } => "internal",
         }
     }
@@ -307,7 +334,9 @@ impl Rejection {
                 problems.first().and_then(Problem::inner).map_or(Class::Fix, Rejection::class)
             }
             Self::AtItem { rejection, .. } => rejection.class(),
-            Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } => Class::Later,
+            Self::Elsewhere { .. } | Self::Busy { .. } | Self::Unavailable { .. } | Self::NewerFormat { .. } => {
+                Class::Later
+            }
         }
     }
 }
@@ -349,7 +378,7 @@ impl fmt::Display for Rejection {
             Self::ExecutionNotFound => write!(f, "there is no such execution in this namespace"),
             Self::AttemptNotFound => write!(f, "there is no such attempt"),
             Self::StepNotFound => write!(f, "no step of this name is recorded"),
-            Self::DeadLetterNotFound => write!(f, "there is no such dead letter"),
+            Self::DeadLetterNotFound => write!(f, "there is no such parked item"),
             Self::BulkNotFound => write!(f, "there is no such bulk job in this namespace"),
             Self::NodeNotFound => write!(f, "no live node has this id or name"),
             Self::KeyNotFound => write!(f, "there is no such key"),
@@ -420,8 +449,16 @@ impl fmt::Display for Rejection {
                 write!(f, "add edges from earlier members to later ones")
             }
             Self::UnknownPolicy { what } => write!(f, "cannot act on what a later version wrote: {what}"),
-            Self::Busy { retry_after_ms } => {
-                write!(f, "could not take the call: too much work waits; repeat it after {retry_after_ms} ms")
+            Self::Busy { retry_after_ms, cause } => {
+                let why = match cause {
+                    BusyCause::Overload => "too much work waits",
+                    BusyCause::StoreRefused => "the store takes no commit now",
+                    BusyCause::StoreFull => "the store is full, make room for it",
+                };
+                write!(f, "could not take the call: {why}; repeat it after {retry_after_ms} ms")
+            }
+            Self::NewerFormat { what } => {
+                write!(f, "a later version wrote {what}; this node leaves it alone, one of that version can do it")
             }
             Self::Unavailable { outcome_unknown: true, .. } => {
                 write!(f, "could not learn whether it happened; repeat it with the same request id")

@@ -95,6 +95,10 @@ typed_id!(
     BulkId, "j"
 );
 typed_id!(
+    /// One parked item: an item that a scanner gave up on.
+    ParkedId, "d"
+);
+typed_id!(
     /// One lease; never repeated, not even after the store lost data.
     LeaseId, "l"
 );

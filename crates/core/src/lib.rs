@@ -41,5 +41,5 @@ extern crate self as weft_core;
 mod kit;
 
 pub use error::Rejection;
-pub use id::{BulkId, CommitId, ExecutionId, FlowId, KeyId, LeaseId, PartitionId};
+pub use id::{BulkId, CommitId, ExecutionId, FlowId, KeyId, LeaseId, ParkedId, PartitionId};
 pub use time::Time;

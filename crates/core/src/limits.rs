@@ -123,6 +123,10 @@ pub const REPLAY_EDGES_MAX: usize = 2_500;
 pub const VERIFY_PAGE: usize = 500;
 /// How long after a change the counters of a flow are compared with a recount.
 pub const VERIFY_AFTER_MS: u64 = 15_000;
+/// Longest pause before the next recount of a flow that keeps changing.
+pub const VERIFY_MAX_MS: u64 = 600_000;
+/// Members that one pass recounts; a flow with more members is recounted alone.
+pub const VERIFY_PER_PASS: usize = 5_000;
 pub const AUDIT_FIRST_MS: u64 = 600_000;
 pub const AUDIT_MAX_MS: u64 = DAY_MS;
 /// When members that could not be cancelled are looked at again.

@@ -4,6 +4,7 @@
 use crate::change::{Batch, Head, Position};
 use crate::event::{self, Event, Fact};
 use crate::id::{CommitId, ExecutionId, PartitionId};
+use crate::planted::{self, Defect};
 use crate::time::Time;
 
 /// Positions that are left free between the last one anybody saw and the first of the next generation, so that none is
@@ -44,7 +45,8 @@ impl Witness {
     pub fn raise(mut self, id: CommitId, shown: Head, by: &str, now: Time) -> Batch {
         self.executions.truncate(NAMED_MAX);
         let now = now.max(shown.now);
-        let generation = shown.position.generation.max(self.seen.generation) + 1;
+        let step = u64::from(!planted::on(Defect::GenerationNotRaised));
+        let generation = shown.position.generation.max(self.seen.generation) + step;
         let raised = Position { generation, seq: self.seen.seq.max(shown.position.seq) + GAP };
         let fact = Fact::StoreDataLost {
             partition: self.partition.0,

@@ -24,10 +24,17 @@ pub enum Defect {
     CacheKeptAfterConflict,
     TimerEarlyBySkew,
     ProgressNeedsWake,
+    TagsNotWritten,
+    FlowNotStored,
+    ParkedNeverTriedAgain,
+    LossNotNoticed,
+    GenerationNotRaised,
+    DeadPartitionHidesOthers,
+    FirstReadNotVerified,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 18] = [
+    pub const ALL: [Defect; 25] = [
         Defect::EpochNotCompared,
         Defect::LeaseIdNotCompared,
         Defect::EpochComparedByLess,
@@ -46,6 +53,13 @@ impl Defect {
         Defect::CacheKeptAfterConflict,
         Defect::TimerEarlyBySkew,
         Defect::ProgressNeedsWake,
+        Defect::TagsNotWritten,
+        Defect::FlowNotStored,
+        Defect::ParkedNeverTriedAgain,
+        Defect::LossNotNoticed,
+        Defect::GenerationNotRaised,
+        Defect::DeadPartitionHidesOthers,
+        Defect::FirstReadNotVerified,
     ];
 
     /// The name used on the command line: `epoch-not-compared`.

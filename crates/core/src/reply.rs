@@ -6,6 +6,7 @@ use crate::record::attempt::{AttemptKind, Failure};
 use crate::record::execution::{AfterFailure, Checkpoint, Outcome, PublicState, Verdict};
 use crate::record::flow::{FlowOutcome, Growth, PublicFlowState, Remaining};
 use crate::record::register::Drain;
+use crate::record::trouble::Failing;
 use crate::record::{ApiKey, Step};
 use crate::text::Text;
 use crate::time::Time;
@@ -68,9 +69,11 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Tracking of a failure, removal of an entry, retry or discard of a dead letter, what a bulk job and its shares tell
-    /// each other: done.
+    /// Removal of an entry, discard of a dead letter, what a bulk job and its shares tell each other: done.
     Noted,
+    /// A failure was counted: how the item stands.
+    Failing(Box<Failing>),
+    Retried(Retried),
     StepsRecorded(Vec<RecordedStep>),
     SubmittedAll(Vec<Submitted>),
     /// A worker process as it stands now.
@@ -123,6 +126,17 @@ pub enum Reply {
     },
 }
 
+/// What became of a parked item that was to be tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Retried {
+    /// Account and letter are gone; it is due now, with three fresh tries.
+    Retried,
+    /// Nothing has changed.
+    StillDamaged { error: Text },
+    /// The letter is gone, and there was nothing but the letter.
+    NothingLeft,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submitted {
     pub id: ExecutionId,
@@ -146,7 +160,7 @@ pub struct Claimed {
     pub input: Option<Bytes>,
     pub content_type: Option<Text>,
     pub lease: LeaseId,
-    /// That of the partition, which only the engine knows: it fills this in.
+    /// Generation of the partition when the lease was issued.
     pub generation: u64,
     pub epoch: u64,
     pub lease_ms: u64,

@@ -50,6 +50,12 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
+    /// Records of the kind keep account of what scanners failed at: their timers can be refused by a rule. To remove
+    /// the others has nothing that a rule could refuse.
+    pub const fn keeps_account(self) -> bool {
+        matches!(self, Kind::Execution | Kind::Flow | Kind::Continuation | Kind::BulkJob)
+    }
+
     pub const fn table(self) -> &'static Table {
         match self {
             Kind::Execution => &EXECUTIONS,

@@ -3,22 +3,30 @@
 //!
 //! Never waits and never reads anything but what it was given.
 
+mod overlay;
+
+pub use overlay::Overlay;
+
 use crate::change::{Batch, Body, Change, DueEntry, Head, Write};
 use crate::codec::DecodeError;
 use crate::error::Rejection;
 use crate::event::{self, Event};
-use crate::id::{CommitId, ExecutionId, FlowId};
+use crate::execution::trouble;
+use crate::id::{CommitId, ExecutionId, FlowId, PartitionId};
 use crate::invariant;
 use crate::limits::Limits;
 use crate::planted::{self, Defect};
 use crate::record::execution::Remnant;
 use crate::record::member::{SiblingResult, SiblingResults};
 use crate::record::register::Subject;
+use crate::record::trouble::Trouble;
 use crate::record::{Attempt, Execution, Flow, Key, Record, node, worker};
 use crate::schema::{Due, Kind, PartMask, Value, worker as worker_schema};
 use crate::text::Text;
 use crate::time::Time;
+use overlay::Slot;
 use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
 
 pub use crate::list::{LIST_SCAN_MAX, List};
 
@@ -65,210 +73,13 @@ impl From<Rejection> for Stop {
     }
 }
 
-/// A record that this batch changes.
-struct Slot {
-    /// Revision it had before the batch; `None` if it was absent.
-    seen: Option<CommitId>,
-    /// A delete that does not care what was there is not checked.
-    blind: bool,
-    old_due: Vec<Due>,
-    old_facets: Option<Vec<Value>>,
-    record: Option<Record>,
-    /// What it adds to the weight of the batch.
-    weight: usize,
-    /// Its write, if it was encoded ahead; a further change takes it back.
-    encoded: Option<Option<Write>>,
-}
-
-impl Slot {
-    /// The facets that were there before the batch.
-    fn old_facets(&self) -> Option<&[Value]> {
-        match self.encoded.as_ref().and_then(|write| write.as_ref()).map(|write| &write.what) {
-            Some(Change::Update { old, .. }) => Some(old),
-            Some(Change::Delete { old }) => old.as_deref(),
-            Some(Change::Insert(_)) | None => self.old_facets.as_deref(),
-        }
-    }
-
-    /// Forgets a write that was encoded ahead, because the record changes again.
-    fn take_back(&mut self) {
-        match self.encoded.take().flatten().map(|write| write.what) {
-            Some(Change::Update { old, .. }) => self.old_facets = Some(old),
-            Some(Change::Delete { old }) => self.old_facets = old,
-            Some(Change::Insert(_)) | None => {}
-        }
-    }
-}
-
-/// All changes of one batch.
-#[derive(Default)]
-pub struct Overlay {
-    slots: BTreeMap<Key, Slot>,
-    /// Slots that changed since the last `encode_ahead`.
-    unencoded: Vec<Key>,
-    reads: BTreeMap<Key, Option<CommitId>>,
-    due_drops: Vec<DueEntry>,
-    events: Vec<Event>,
-    listed: BTreeMap<List, Vec<ExecutionId>>,
-    siblings: SiblingResults,
-    strict: bool,
-    weight: usize,
-}
-
-impl Overlay {
-    /// An empty one, with room for as many events as another has.
-    pub fn like(other: &Overlay) -> Self {
-        Self { events: Vec::with_capacity(other.events.len()), ..Self::default() }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.due_drops.is_empty()
-    }
-
-    /// Records the commit will write.
-    pub fn records(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// About how many bytes the commit will carry.
-    pub fn weight(&self) -> usize {
-        self.weight
-    }
-
-    pub fn get(&self, key: &Key) -> Option<Option<&Record>> {
-        self.slots.get(key).map(|slot| slot.record.as_ref())
-    }
-
-    /// The records this batch changes; `None` where it deletes one.
-    pub fn changes(&self) -> impl Iterator<Item = (&Key, Option<&Record>)> {
-        self.slots.iter().map(|(key, slot)| (key, slot.record.as_ref()))
-    }
-
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    /// What became of the siblings that decided groups looked at.
-    pub fn siblings(&self) -> SiblingResults {
-        self.siblings
-    }
-
-    /// Every record that was read or is written.
-    pub fn touched(&self) -> impl Iterator<Item = &Key> {
-        self.slots.keys().chain(self.reads.keys())
-    }
-
-    /// What this batch adds to lists.
-    pub fn new_listed(&self) -> &BTreeMap<List, Vec<ExecutionId>> {
-        &self.listed
-    }
-
-    /// Encodes what has changed so far, so that `seal` has little left to do. Changes nothing that can be seen.
-    pub fn encode_ahead(&mut self) {
-        for key in std::mem::take(&mut self.unencoded) {
-            if let Some(slot) = self.slots.get_mut(&key).filter(|slot| slot.encoded.is_none()) {
-                slot.encoded = Some(write_of(key, slot));
-            }
-        }
-    }
-
-    /// Turns the overlay into a commit, and into the records as they will be once it is applied.
-    pub fn seal(self, id: CommitId, expect: Head, fast: bool, now: Time) -> (Batch, Vec<(Key, Option<Record>)>) {
-        let mut reads: Vec<(Key, Option<CommitId>)> = Vec::with_capacity(self.slots.len() + self.reads.len());
-        let mut writes = Vec::with_capacity(self.slots.len());
-        let mut after = Vec::with_capacity(self.slots.len());
-        let mut lanes: BTreeSet<(Text, Text)> = BTreeSet::new();
-        for (key, mut slot) in self.slots {
-            if !slot.blind {
-                reads.push((key, slot.seen));
-            }
-            if let Some(Record::Execution(execution)) = &slot.record
-                && matches!(execution.hot.state, crate::record::execution::State::Ready { .. })
-            {
-                let lane = (execution.spec.namespace.clone(), execution.spec.lane.clone());
-                if !lanes.contains(&lane) {
-                    lanes.insert(lane);
-                }
-            }
-            if let Some(Record::Node(record)) = &slot.record
-                && (slot.seen.is_none() || record.body.left)
-            {
-                // Who comes or goes changes the share of all others.
-                lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
-            }
-            if matches!(key, Key::Register(_, Subject::NodeDrains)) {
-                // Whoever is wanted to stop hears it at once.
-                lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
-            }
-            if key.kind() == Kind::Worker && stands_otherwise(&slot) {
-                lanes.insert((worker::LANE.0.into(), worker::LANE.1.into()));
-            }
-            writes.extend(slot.encoded.take().unwrap_or_else(|| write_of(key, &mut slot)));
-            if let Some(record) = &mut slot.record {
-                record.mark_clean();
-            }
-            after.push((key, slot.record));
-        }
-        // `after` is in key order, because the slots are.
-        let changed = |key: &Key| after.binary_search_by_key(key, |(key, _)| *key).is_ok();
-        reads.extend(self.reads.into_iter().filter(|(key, _)| !changed(key)));
-        let batch = Batch {
-            id,
-            expect,
-            fast,
-            strict: self.strict,
-            now,
-            raise: None,
-            reads,
-            writes,
-            due_drops: self.due_drops,
-            feed: event::encode(&self.events),
-            lanes: lanes.into_iter().collect(),
-        };
-        (batch, after)
-    }
-}
-
-/// A worker process has come, gone, or changed in what other nodes ask about it: most writes say only that it was seen.
-fn stands_otherwise(slot: &Slot) -> bool {
-    let now = slot.record.as_ref().map(Record::facets);
-    let told = |facets: Option<&[Value]>| {
-        facets.map(|facets| (facets[worker_schema::SESSION].clone(), facets[worker_schema::STATE].clone()))
-    };
-    told(slot.old_facets()) != told(now.as_deref())
-}
-
-/// The write of a slot; `None` for a record that this batch made and removed again.
-/// The write takes the facets that were there with it, until `Slot::take_back`.
-fn write_of(key: Key, slot: &mut Slot) -> Option<Write> {
-    let new_due = slot.record.as_ref().map(Record::due).unwrap_or_default();
-    let due_add = new_due.iter().filter(|due| !slot.old_due.contains(due)).copied().collect();
-    let due_remove = if planted::on(Defect::TimerEntryNotRemoved) {
-        Vec::new()
-    } else {
-        slot.old_due.iter().filter(|due| !new_due.contains(due)).copied().collect()
-    };
-    let what = match (&slot.record, slot.seen) {
-        (None, None) if !slot.blind => return None,
-        (None, _) => Change::Delete { old: slot.old_facets.take() },
-        (Some(record), None) => Change::Insert(Body {
-            facets: record.facets(),
-            parts: record.encode(record.loaded()).into_iter().filter(|(_, bytes)| bytes.is_some()).collect(),
-        }),
-        (Some(record), Some(_)) => {
-            let body = Body { facets: record.facets(), parts: record.encode(record.dirty()) };
-            Change::Update { old: slot.old_facets.take().unwrap_or_default(), body }
-        }
-    };
-    Some(Write { key, what, due_add, due_remove })
-}
-
 /// One command's view: what it changed, on top of the batch, on top of what is loaded.
 pub struct Tx<'a> {
     base: &'a dyn Base,
     overlay: &'a Overlay,
     now: Time,
     limits: &'a Limits,
+    generation: u64,
     rounds: u32,
     batch_records: usize,
     writes: BTreeMap<Key, Pending>,
@@ -276,12 +87,19 @@ pub struct Tx<'a> {
     kept: BTreeMap<Key, Pending>,
     kept_weight: usize,
     reads: BTreeMap<Key, Option<CommitId>>,
+    /// Read as commands of the batch before this one left them.
+    batch_reads: BTreeSet<Key>,
     /// Met, and of no help: what goes on without them does not rest on them.
     damaged: BTreeSet<Key>,
+    /// Written with every entry of the due index they have.
+    rearmed: BTreeSet<Key>,
+    /// Met in a format that only a later version knows: whatever a rule made of it does not count.
+    newer: Option<Rejection>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
     listed: Vec<(List, ExecutionId)>,
-    strict: bool,
+    /// Looked at: what they hold is verified by the head of the partition.
+    read_lists: BTreeSet<(List, Option<ExecutionId>)>,
     missed: BTreeMap<Key, PartMask>,
     missed_lists: BTreeSet<(List, Option<ExecutionId>)>,
     /// Members of flows that ended, in order; what follows from it is done when the rule is through.
@@ -296,6 +114,11 @@ enum Pending {
 }
 
 impl Pending {
+    /// A delete that does not care what is there rests on no revision.
+    fn is_checked(&self) -> bool {
+        !matches!(self, Pending::DeleteBlind)
+    }
+
     fn weight(&self) -> usize {
         match self {
             Pending::Put(record) => record.written_weight(),
@@ -307,6 +130,7 @@ impl Pending {
 /// What a successful command wants merged into its batch.
 pub struct Effects {
     writes: BTreeMap<Key, Pending>,
+    rearmed: BTreeSet<Key>,
     reads: BTreeMap<Key, Option<CommitId>>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
@@ -328,22 +152,42 @@ impl Effects {
 
     /// Adds the command to its batch. `base` is what the command ran on.
     pub fn merge(self, overlay: &mut Overlay, base: &dyn Base) {
+        for (key, seen) in self.reads {
+            if *overlay.reads.entry(key).or_insert(seen) != seen {
+                overlay.torn.insert(key);
+            }
+        }
+        overlay.due_drops.extend(self.due_drops);
         for (key, pending) in self.writes {
             let slot = overlay.slots.entry(key).or_insert_with(|| {
                 let (seen, old_due, old_facets) = match base.get(&key) {
                     Lookup::Present { record, revision } => (Some(revision), record.due(), Some(record.facets())),
                     Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new(), None),
                 };
+                if pending.is_checked() && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
+                    overlay.torn.insert(key);
+                }
                 Slot { seen, blind: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
             slot.take_back();
             overlay.unencoded.push(key);
+            if self.rearmed.contains(&key) {
+                slot.old_due.clear();
+            }
             // Written once, however often the batch changes it.
             let weight = pending.weight();
             overlay.weight += weight;
             overlay.weight -= std::mem::replace(&mut slot.weight, weight);
             match pending {
-                Pending::Put(record) => slot.record = Some(record),
+                Pending::Put(record) => {
+                    if !overlay.due_drops.is_empty() {
+                        // What was dropped while it was not armed may be armed again.
+                        let armed: Vec<DueEntry> =
+                            record.due().into_iter().map(|due| DueEntry::new(due, key)).collect();
+                        overlay.due_drops.retain(|entry| !armed.contains(entry));
+                    }
+                    slot.record = Some(record);
+                }
                 Pending::Delete => slot.record = None,
                 Pending::DeleteBlind => {
                     slot.blind = slot.seen.is_none() && slot.record.is_none();
@@ -351,13 +195,9 @@ impl Effects {
                 }
             }
         }
-        for (key, seen) in self.reads {
-            overlay.reads.entry(key).or_insert(seen);
-        }
         for (list, id) in self.listed {
             overlay.listed.entry(list).or_default().push(id);
         }
-        overlay.due_drops.extend(self.due_drops);
         overlay.events.extend(self.events);
         for (sum, count) in overlay.siblings.iter_mut().zip(self.siblings) {
             *sum += count;
@@ -373,17 +213,21 @@ impl<'a> Tx<'a> {
             overlay,
             now,
             limits,
+            generation: 0,
             rounds: 0,
             batch_records: crate::limits::RECORDS_PER_COMMIT_MAX,
             writes: BTreeMap::new(),
             kept: BTreeMap::new(),
             kept_weight: 0,
             reads: BTreeMap::new(),
+            batch_reads: BTreeSet::new(),
             damaged: BTreeSet::new(),
+            rearmed: BTreeSet::new(),
+            newer: None,
             due_drops: Vec::new(),
             events: Vec::new(),
             listed: Vec::new(),
-            strict: false,
+            read_lists: BTreeSet::new(),
             missed: BTreeMap::new(),
             missed_lists: BTreeSet::new(),
             ended: Vec::new(),
@@ -397,6 +241,16 @@ impl<'a> Tx<'a> {
 
     pub fn limits(&self) -> &Limits {
         self.limits
+    }
+
+    /// Sets the generation of the partition in which the command runs; the first one by default.
+    pub fn in_generation(mut self, generation: u64) -> Self {
+        self.generation = generation;
+        self
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Says how often the command was run before and missed something.
@@ -428,6 +282,7 @@ impl<'a> Tx<'a> {
             };
         }
         if let Some(record) = self.overlay.get(&key) {
+            self.batch_reads.insert(key);
             return match record.cloned() {
                 Some(record) => self.with_parts(key, record, parts),
                 None => Ok(None),
@@ -445,14 +300,33 @@ impl<'a> Tx<'a> {
                 self.with_parts(key, record, parts)
             }
             Lookup::Damaged(error) => {
-                let rejection = match error.is_unknown_policy {
-                    true => Rejection::UnknownPolicy { what: error.why.as_str().into() },
-                    false => Rejection::internal(format!("{key:?}: {error}")),
+                let rejection = match error {
+                    error if error.is_newer => Rejection::NewerFormat { what: format!("{key:?}: {error}").into() },
+                    error if error.is_unknown_policy => Rejection::UnknownPolicy { what: error.why.as_str().into() },
+                    error => Rejection::internal(format!("{key:?}: {error}")),
                 };
+                if error.is_newer {
+                    self.newer = Some(rejection.clone());
+                }
                 self.damaged.insert(key);
                 Err(rejection.into())
             }
         }
+    }
+
+    /// The record with the parts that are in memory, or that there is none to read; `None` if it must be loaded. Neither
+    /// a read nor a miss is noted: only what changes nothing in the outcome may depend on it.
+    pub(crate) fn peek(&self, key: &Key) -> Option<Option<&Record>> {
+        match self.writes.get(key).or_else(|| self.kept.get(key)) {
+            Some(Pending::Put(record)) => return Some(Some(record)),
+            Some(Pending::Delete | Pending::DeleteBlind) => return Some(None),
+            None => {}
+        }
+        self.overlay.get(key).or_else(|| match self.base.get(key) {
+            Lookup::Unknown => None,
+            Lookup::Absent | Lookup::Damaged(_) => Some(None),
+            Lookup::Present { record, .. } => Some(Some(record)),
+        })
     }
 
     /// The record if it has `parts`; else they are taken from the loaded one below, or missed.
@@ -489,6 +363,11 @@ impl<'a> Tx<'a> {
             Lookup::Damaged(error) => error.remnant.as_deref().cloned(),
             Lookup::Unknown | Lookup::Absent | Lookup::Present { .. } => None,
         }
+    }
+
+    /// The refusal of a command that met a record in a format of a later version, whatever its rule made of it.
+    pub(crate) fn met_newer(&self) -> Option<Rejection> {
+        self.newer.clone()
     }
 
     /// Notes what has to be loaded; several wishes for one record become one.
@@ -532,10 +411,11 @@ impl<'a> Tx<'a> {
 
     pub fn put_flow(&mut self, mut flow: Flow) {
         flow.hot.updated_at = self.now;
-        for letter in crate::execution::trouble::forget_disarmed_flow(&mut flow) {
-            self.delete_blind(Key::DeadLetter(flow.id.partition(), letter));
-        }
-        self.put(Record::Flow(Box::new(flow)));
+        let partition = flow.id.partition();
+        let mut record = Record::Flow(Box::new(flow));
+        let gone = trouble::forget_disarmed(&mut record);
+        self.delete_all_letters(partition, gone);
+        self.put(record);
     }
 
     /// What is on `list` after `after`, with what this batch adds to it; at least the first `LIST_SCAN_MAX + 1`, if there
@@ -545,7 +425,7 @@ impl<'a> Tx<'a> {
             self.missed_lists.insert((list, after));
             return Err(Stop::Miss);
         };
-        self.strict = true;
+        self.read_lists.insert((list, after));
         let mut all: BTreeSet<ExecutionId> = known.into_iter().collect();
         all.extend(self.overlay.listed.get(&list).into_iter().flatten());
         all.extend(self.listed.iter().filter(|(of, _)| *of == list).map(|(_, id)| *id));
@@ -613,16 +493,43 @@ impl<'a> Tx<'a> {
         self.writes.insert(record.key(), Pending::Put(record));
     }
 
-    pub fn put(&mut self, record: Record) {
+    pub fn put(&mut self, mut record: Record) {
+        // Those of executions and flows are looked after by their own setters, which know better than to compare.
+        if matches!(record, Record::Continuation(_) | Record::BulkJob(_)) {
+            let gone = trouble::forget_disarmed(&mut record);
+            let kept: Vec<Uuid> = record.trouble().into_iter().flat_map(Trouble::letters).collect();
+            self.delete_letters(record.key(), &kept);
+            self.delete_all_letters(record.key().partition(), gone);
+        }
         self.writes.insert(record.key(), Pending::Put(record));
+    }
+
+    /// Removes the dead letters that the record had before this rule, but for those it keeps.
+    fn delete_letters(&mut self, key: Key, kept: &[Uuid]) {
+        let had = self.before(&key).and_then(Record::trouble).into_iter().flat_map(Trouble::letters);
+        let gone = had.filter(|letter| !kept.contains(letter)).collect();
+        self.delete_all_letters(key.partition(), gone);
+    }
+
+    fn delete_all_letters(&mut self, partition: PartitionId, letters: Vec<Uuid>) {
+        for letter in letters {
+            self.delete_blind(Key::DeadLetter(partition, letter));
+        }
+    }
+
+    /// Writes a record with every entry of the due index that it has, also those that were there before.
+    pub(crate) fn rearm(&mut self, record: Record) {
+        self.rearmed.insert(record.key());
+        self.put(record);
     }
 
     pub fn put_execution(&mut self, mut execution: Execution) {
         execution.hot.updated_at = self.now;
-        for letter in crate::execution::trouble::forget_disarmed(&mut execution) {
-            self.delete_blind(Key::DeadLetter(execution.id.partition(), letter));
-        }
-        self.put(Record::Execution(Box::new(execution)));
+        let partition = execution.id.partition();
+        let mut record = Record::Execution(Box::new(execution));
+        let gone = trouble::forget_disarmed(&mut record);
+        self.delete_all_letters(partition, gone);
+        self.put(record);
     }
 
     /// True if the command has changed nothing so far.
@@ -675,6 +582,9 @@ impl<'a> Tx<'a> {
 
     /// Removes a record that was read.
     pub fn delete(&mut self, key: Key) {
+        if matches!(key, Key::Continuation(..) | Key::BulkJob(..)) {
+            self.delete_letters(key, &[]);
+        }
         self.writes.insert(key, Pending::Delete);
     }
 
@@ -703,9 +613,30 @@ impl<'a> Tx<'a> {
         self.reads.keys().chain(&self.damaged)
     }
 
+    /// The lists that the command looked at, each by what it comes after.
+    pub fn read_lists(&self) -> impl Iterator<Item = &(List, Option<ExecutionId>)> {
+        self.read_lists.iter()
+    }
+
+    /// The records that the command looked at as commands of the batch before it left them.
+    pub fn batch_read_keys(&self) -> impl Iterator<Item = &Key> {
+        self.batch_reads.iter()
+    }
+
     pub fn misses(&self) -> impl Iterator<Item = Miss> {
         let records = self.missed.iter().map(|(key, parts)| Miss::Record(*key, *parts));
         records.chain(self.missed_lists.iter().map(|(list, after)| Miss::List(*list, *after)))
+    }
+
+    /// True if something must be loaded before the command can be answered.
+    pub(crate) fn has_missed(&self) -> bool {
+        !(self.missed.is_empty() && self.missed_lists.is_empty())
+    }
+
+    /// For a command that is refused because it has waited too often: nothing more is loaded for it.
+    pub(crate) fn forget_misses(&mut self) {
+        self.missed.clear();
+        self.missed_lists.clear();
     }
 
     /// Notes a record that will be needed, so that several misses are loaded together.
@@ -752,12 +683,13 @@ impl<'a> Tx<'a> {
         writes.append(&mut self.writes);
         Ok(Effects {
             writes,
+            rearmed: self.rearmed,
             reads: self.reads,
             due_drops: self.due_drops,
             events: self.events,
             listed: self.listed,
             siblings: self.siblings,
-            strict: self.strict,
+            strict: !self.read_lists.is_empty(),
         })
     }
 }

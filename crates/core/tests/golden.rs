@@ -5,7 +5,7 @@ mod kit;
 use kit::World;
 use kit::calls::{cancel, create_key, fail, fence, record, rotate_key, step};
 use weft_core::BulkId;
-use weft_core::command::{CancelFlow, Command, DrainNode, Purge, StartBulk, When};
+use weft_core::command::{Call, CancelFlow, Command, DrainNode, Heartbeat, Principal, Purge, StartBulk, When};
 use weft_core::event::{self, Event};
 use weft_core::filter::Filter;
 use weft_core::flow::member_id;
@@ -14,7 +14,7 @@ use weft_core::record::execution::PublicState;
 use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Mode, Remaining};
 use weft_core::record::member::{GroupPolicy, MAIN, Then};
 use weft_core::record::register::Subject;
-use weft_core::record::{BulkJob, Key, Record, api_key};
+use weft_core::record::{BulkJob, Key, Record, api_key, node};
 use weft_core::schema::PartMask;
 
 /// A few records of every part that the codec writes.
@@ -51,6 +51,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
     let (key, attempt, step) = (Key::Execution(id), Key::Attempt(id, 0), Key::Step(id, 0));
     let (bulk, started) = bulk_job();
     let (drains, wanted) = node_drains();
+    let (node, beating) = node();
     let mut records = vec![
         ("bulk", bulk, started),
         ("active", key, active),
@@ -64,6 +65,7 @@ fn records() -> Vec<(&'static str, Key, Record)> {
         ("audit_end", end, ended),
         ("key_names", names, named),
         ("node_drains", drains, wanted),
+        ("node", node, beating),
     ];
     records.extend(flow_records());
     records
@@ -91,6 +93,30 @@ fn node_drains() -> (Key, Record) {
     world.run(Command::DrainNode(drain)).expect("it is noted");
     let key = Key::Register(kit::PARTITION, Subject::NodeDrains);
     (key, world.record(key).expect("the register"))
+}
+
+fn node() -> (Key, Record) {
+    let mut world = World::new();
+    world.at(1_700_000_000_000);
+    let filter = |namespace: Option<&str>| node::Filter {
+        namespace: namespace.map(Into::into),
+        tag: Some(("team".into(), "a".into())),
+    };
+    let heartbeat = Heartbeat {
+        partition: kit::PARTITION,
+        node: uuid::Uuid::from_u128(7),
+        name: "web-1".into(),
+        version: "0.1.0".into(),
+        started_at: world.now,
+        left: false,
+        claimed: vec![0, 2],
+        filters: node::Filters { general: filter(None), scanners: [("mine".into(), filter(Some("shop")))].into() },
+        seen: vec![(1, 9)],
+    };
+    let key = Key::Node(kit::PARTITION, heartbeat.node);
+    let command = Command::Heartbeat(heartbeat);
+    world.call(&Call { principal: Principal::engine(), ..kit::calls::call(command) }).expect("it is noted");
+    (key, world.record(key).expect("the node"))
 }
 
 /// A flow as it runs, ends and has ended, with what belongs to it.
@@ -197,23 +223,6 @@ fn golden_bytes_read_back_as_the_records_they_were() {
     }
 }
 
-/// A flow whose changing part was written in format version 1, which does not tell how many groups owe cancels.
-#[test]
-fn flows_of_before_are_read() {
-    let before = include_str!("flow_before.hex");
-    let mut found = 0;
-    for (name, key, record) in records() {
-        let Some(line) = before.lines().find_map(|line| line.strip_prefix(&format!("{name} 0 "))) else { continue };
-        let mut parts: Vec<_> =
-            record.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
-        assert_ne!(hex(&parts[0].1), line, "{name} is written otherwise today");
-        parts[0].1 = unhex(line).into();
-        assert_eq!(Record::decode(key, &parts, PartMask::ALL).expect("it decodes"), record, "{name}");
-        found += 1;
-    }
-    assert_eq!(found, before.lines().count());
-}
-
 #[test]
 fn damaged_bytes_are_an_error_and_never_a_default() {
     for (name, key, record) in records() {
@@ -279,29 +288,4 @@ fn fd_5_events_of_members_and_of_flows_name_the_flow() {
     ];
     assert_eq!(named, expected);
     assert!(feed.iter().filter_map(|event| event.flow).all(|other| other == flow));
-}
-
-#[test]
-fn letters_of_before_flows_are_read() {
-    let mut world = World::new();
-    let entry = weft_core::change::DueEntry { at: world.now, timer: 77, kind: 99, key: "?".into() };
-    world.due.insert(entry.clone());
-    let fresh = world.fresh();
-    let drop = weft_core::command::DropEntry {
-        partition: kit::PARTITION,
-        entry: Some(entry),
-        scanner: "lease_expiry".into(),
-        error: "no such kind".into(),
-        poison: true,
-        fresh,
-    };
-    let principal = weft_core::command::Principal::engine();
-    let call = weft_core::command::Call { principal, ..kit::calls::call(Command::DropEntry(drop)) };
-    world.call(&call).expect("it is dropped");
-    let key = Key::DeadLetter(kit::PARTITION, fresh);
-    let letter = world.record(key).expect("the letter");
-    let bytes = letter.encode(PartMask::ALL)[0].1.clone().expect("its body");
-    // The flow, of which there is none, is the last byte of format 2.
-    let old = [&[1], &bytes[1..bytes.len() - 1]].concat();
-    assert_eq!(Record::decode(key, &[(0, old.into())], PartMask::ALL), Ok(letter));
 }

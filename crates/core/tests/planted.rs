@@ -7,7 +7,10 @@ use kit::World;
 use kit::calls::*;
 use weft_core::command::*;
 use weft_core::id::ExecutionId;
+use weft_core::limits::{BACKOFF_ROUNDS, FAIL_THRESHOLD};
 use weft_core::planted::{Defect, plant};
+use weft_core::record::Key;
+use weft_core::schema::Timer;
 
 /// What a world looks like after `act`, with and without the defect.
 fn differs<T: PartialEq + std::fmt::Debug>(defect: Defect, act: impl Fn() -> T) {
@@ -53,6 +56,30 @@ fn a_broken_end_shows() {
         let (mut world, id, held) = claimed();
         world.run(complete(id, held, None)).expect("completed");
         world.run(Command::Cancel(cancel(id))).is_ok()
+    });
+}
+
+#[test]
+fn sr_23_a_parked_item_that_is_never_tried_again_shows() {
+    differs(Defect::ParkedNeverTriedAgain, || {
+        let (mut world, id, _) = claimed();
+        let lease = |world: &World| world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned();
+        for _ in 0..FAIL_THRESHOLD * (BACKOFF_ROUNDS + 1) {
+            let entry = lease(&world).expect("it is tried until it is parked");
+            world.at(entry.at.ms());
+            let trouble = RecordTrouble {
+                key: Some(Key::Execution(id)),
+                timer: Timer::Lease,
+                due: entry.at,
+                scanner: "lease_expiry".into(),
+                interval_ms: 1_000,
+                error: "no way".into(),
+                fresh: world.fresh(),
+            };
+            let command = Command::RecordTrouble(trouble);
+            world.call(&Call { principal: Principal::engine(), ..call(command) }).expect("noted");
+        }
+        lease(&world).map(|entry| entry.at.since(world.now))
     });
 }
 

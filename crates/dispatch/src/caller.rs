@@ -88,13 +88,33 @@ impl Caller {
     /// The namespace that the call names or the key leaves no choice about. None: it could be any of several.
     pub fn chosen(&self) -> Result<Option<&Text>, Problem> {
         let named = self.namespace.as_ref().or_else(|| self.reach.only()).or(self.fallback.as_ref());
-        let Some(namespace) = named else { return Ok(None) };
-        text::check_name("namespace", namespace).map_err(crate::rejection::problem)?;
-        if !self.reach.holds(namespace) {
-            return Err(Problem::new(Code::Forbidden, format!("the key is not good in the namespace `{namespace}`"))
-                .field("namespace", namespace.to_string()));
+        if let Some(namespace) = named {
+            self.check_reaches(namespace)?;
         }
-        Ok(Some(namespace))
+        Ok(named)
+    }
+
+    /// Namespaces that a read of the whole deployment covers: the one that the call names by a parameter or its header,
+    /// or all that the caller reaches.
+    pub fn within(&self, named: Option<&str>) -> Result<Reach, Problem> {
+        let namespace = match (named, self.namespace.as_deref()) {
+            (Some(named), Some(header)) if named != header => {
+                return Err(Problem::invalid("namespace", "and the header `Weft-Namespace` differ; give one"));
+            }
+            (named, header) => named.or(header),
+        };
+        let Some(namespace) = namespace else { return Ok(self.reach.clone()) };
+        self.check_reaches(namespace)?;
+        Ok(Reach::Some(Arc::new([namespace.into()])))
+    }
+
+    fn check_reaches(&self, namespace: &str) -> Result<(), Problem> {
+        text::check_name("namespace", namespace).map_err(crate::rejection::problem)?;
+        match self.reach.holds(namespace) {
+            true => Ok(()),
+            false => Err(Problem::new(Code::Forbidden, format!("the key is not good in the namespace `{namespace}`"))
+                .field("namespace", namespace)),
+        }
     }
 
     /// The caller as the engine knows it, acting in `namespace`.

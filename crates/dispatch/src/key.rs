@@ -24,8 +24,8 @@ use weft_engine::{AuditFilter, Client, KeyCreation};
 type One<B> = Args<[String; 1], NoQuery, B>;
 
 impl Acting<'_> {
-    /// Keys belong to the deployment, not to a namespace.
-    fn keeper(&self) -> Client {
+    /// A client for what belongs to the deployment and not to a namespace, as keys do.
+    pub fn keeper(&self) -> Client {
         self.engine.client_as(self.caller.principal("".into()))
     }
 
@@ -208,7 +208,7 @@ impl Acting<'_> {
     }
 
     /// Tells the audit log of a refusal that the core does not see.
-    fn refuse(&self, verb: &str, target: &str, refusal: Problem) -> Problem {
+    pub fn refuse(&self, verb: &str, target: &str, refusal: Problem) -> Problem {
         let principal = self.caller.principal("".into());
         self.engine.audit_refusal(&principal, verb, target, refusal.code.name());
         refusal

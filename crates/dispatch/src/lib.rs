@@ -14,6 +14,7 @@ mod node;
 mod notice;
 mod obstacle;
 mod once;
+mod parked;
 mod read;
 pub mod rejection;
 pub mod secret;
@@ -28,6 +29,7 @@ mod worker;
 pub use caller::{Caller, Reach};
 
 pub use key::entry as audit_entry;
+pub use node::filters as node_filters;
 pub use notice::{Notices, Tiding};
 
 use crate::secret::Macs;
@@ -217,6 +219,11 @@ impl Dispatch {
             Call::GetConfig(_) => Ok(Reply::GetConfig(self.configuration()).into()),
             Call::ListNodes(_) => it.nodes().await,
             Call::DrainNode(args) => it.drain_node(*args).await,
+            Call::ListScanners(_) => it.list_scanners().await,
+            Call::ListParked(args) => it.list_parked(*args).await,
+            Call::RetryParked(args) => it.retry_parked(*args).await,
+            Call::DiscardParked(args) => it.discard_parked(*args).await,
+            Call::RetryAllParked(args) => it.retry_all_parked(*args).await,
         }
     }
 }

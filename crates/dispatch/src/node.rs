@@ -2,7 +2,7 @@
 
 use crate::across::Of;
 use crate::cursor::Bound;
-use crate::read::limit;
+use crate::read::{COUNT_MS, limit};
 use crate::rejection::problem;
 use crate::{Acting, Answer, request_id};
 use std::collections::BTreeMap;
@@ -11,10 +11,8 @@ use weft_api::operation::NoQuery;
 use weft_api::page::PageQuery;
 use weft_api::{Args, Page, Problem, Reply};
 use weft_core::limits;
-use weft_engine::ListFilter;
-
-/// Executions after which a page of namespaces ends.
-const COUNTED_MAX: u64 = 100_000;
+use weft_core::record::node::Filters;
+use weft_engine::{GroupBy, ListFilter};
 
 impl Acting<'_> {
     pub fn version(&self) -> Answer {
@@ -64,24 +62,28 @@ impl Acting<'_> {
         .into()
     }
 
-    /// Those of the caller, also without executions; of a caller that reaches all, those that hold some. A page that has
-    /// counted a lot ends early, so that no call counts everything.
+    /// Those of the caller, also without executions; of a caller that reaches all, those that hold some. A page whose
+    /// counting took long ends early; the numbers of its last namespace may then be lower bounds.
     pub async fn namespaces(&self, query: PageQuery) -> Result<Answer, Problem> {
         let limit = limit(query.limit)?;
         let bound = Bound::new("list_namespaces", &self.caller.reach.to_string(), &());
         let mut after = query.cursor.map(|cursor| bound.open(&cursor)).transpose()?;
-        let (mut items, mut counted) = (Vec::new(), 0);
-        while items.len() < limit && counted < COUNTED_MAX {
+        let until = self.engine.now() + COUNT_MS;
+        let mut items = Vec::new();
+        while items.len() < limit && (items.is_empty() || self.engine.now() < until) {
             let next = self.reachable_after(Of::Executions, after.as_deref(), 1).await?.pop();
             let Some(name) = next else { return Ok(Reply::ListNamespaces(Page { items, next_cursor: None }).into()) };
             let client = self.engine.client_as(self.caller.principal(name.clone()));
+            let within_ms = until.since(self.engine.now());
+            let by = GroupBy { state: true, ..GroupBy::default() };
+            let counted = client.count_within(&ListFilter::default(), by, within_ms).await.map_err(problem)?;
             let mut states = BTreeMap::new();
-            for ((_, _, state), count) in client.count(ListFilter::default()).await.map_err(problem)? {
+            for ((_, _, state), count) in counted.counts {
+                let state = state.expect("count: it is grouped by state");
                 *states.entry(state.name().to_string()).or_default() += count;
             }
-            let executions = states.values().sum();
-            counted += executions;
-            items.push(wire::Namespace { name: name.to_string(), executions, states });
+            let (executions, at_least) = (states.values().sum(), counted.at_least);
+            items.push(wire::Namespace { name: name.to_string(), executions, states, at_least });
             after = Some(name.to_string());
         }
         let more = !self.reachable_after(Of::Executions, after.as_deref(), 1).await?.is_empty();
@@ -103,6 +105,7 @@ impl Acting<'_> {
             seen_at: node.body.seen_at.ms(),
             live: node.is_live(now),
             partitions: node.body.claimed.clone(),
+            filters: filters(&node.body.filters),
         });
         Ok(Reply::ListNodes(wire::Nodes { items: items.collect() }).into())
     }
@@ -115,4 +118,16 @@ impl Acting<'_> {
         let reply = wire::DrainingNode { node: format!("n_{}", asked.value), draining: true };
         Ok(Answer { replayed: asked.repeated, ..Reply::DrainNode(reply).into() })
     }
+}
+
+/// Filters of a node as the API shows them: first the one of all scanners, then those of single ones.
+pub fn filters(filters: &Filters) -> Vec<wire::NodeFilter> {
+    let general = Some((None, &filters.general)).filter(|(_, filter)| !filter.is_none());
+    let named = filters.scanners.iter().map(|(scanner, filter)| (Some(scanner.to_string()), filter));
+    let shown = general.into_iter().chain(named).map(|(scanner, filter)| wire::NodeFilter {
+        scanner,
+        namespace: filter.namespace.as_ref().map(ToString::to_string),
+        tag: filter.tag.as_ref().map(|(key, value)| format!("{key}={value}")),
+    });
+    shown.collect()
 }

@@ -115,7 +115,7 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             json!({ "at": at.ms() }),
             Some("engine, at once"),
         ),
-        Obstacle::NoWorker(which) => no_worker(which),
+        Obstacle::NoWorker(which) => no_worker(which, now),
         Obstacle::Behind { count, exact } => (
             format!(
                 "{}{count} claimable {}",
@@ -126,15 +126,34 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             Some("queue"),
         ),
         Obstacle::Claimable => ("the next matching claim takes it".to_string(), json!({}), None),
-        Obstacle::Trouble { scanner, fails, next_try_at, last_error, parked } => (
-            format!(
-                "`{scanner}` failed on it {fails} times: {last_error}{}",
-                if *parked { "; it is parked" } else { "" }
-            ),
-            json!({ "scanner": **scanner, "fails": fails, "next_try_at": next_try_at.ms(), "last_error": **last_error, "parked": parked }),
-            Some("time, retry, discard"),
-        ),
+        Obstacle::Trouble { scanner, fails, next_try_at, last_error, parked, given_up } => {
+            let failed = format!("`{scanner}` failed on it {}: {last_error}", times(*fails));
+            let detail = json!({
+                "scanner": **scanner,
+                "fails": fails,
+                "next_try_at": given_up.is_none().then(|| next_try_at.ms()),
+                "last_error": **last_error,
+                "parked": parked.map(|id| id.to_string()),
+                "given_up_by": given_up.as_ref().map(|it| &*it.by),
+                "given_up_at": given_up.as_ref().map(|it| it.at.ms()),
+                "reason": given_up.as_ref().map(|it| &*it.reason),
+            });
+            let left = span(next_try_at.since(now));
+            match (given_up, parked) {
+                (Some(it), _) => (format!("{failed}; {} gave it up{}", it.by, because(&it.reason)), detail, None),
+                (None, Some(id)) => (
+                    format!("{failed}; it is parked as {id}, and tried again in {left}"),
+                    detail,
+                    Some("time, retry, discard"),
+                ),
+                (None, None) => (format!("{failed}; it is tried again in {left}"), detail, Some("time")),
+            }
+        }
     }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_string() } else { format!("{count} times") }
 }
 
 /// Which group ended a member, and because of whom.
@@ -227,7 +246,7 @@ fn rule(needed: u32, total: u32) -> &'static str {
     }
 }
 
-fn no_worker(which: &NoWorker) -> (String, Value, Option<&'static str>) {
+fn no_worker(which: &NoWorker, now: Time) -> (String, Value, Option<&'static str>) {
     let clears = Some("worker");
     match which {
         NoWorker::NoneOnLane => ("no worker asks for its lane".to_string(), json!({ "which": "none_on_lane" }), clears),
@@ -240,7 +259,17 @@ fn no_worker(which: &NoWorker) -> (String, Value, Option<&'static str>) {
             clears,
         ),
         NoWorker::AllFull => ("every worker that fits is full".to_string(), json!({ "which": "all_full" }), clears),
-        NoWorker::AllDead => ("the worker is dead".to_string(), json!({ "which": "all_dead" }), clears),
+        NoWorker::AllDead { last, seen_at, lost_at } => {
+            let seen = format!("no live worker can take it; `{last}` was last seen {} ago", span(now.since(*seen_at)));
+            let lost = lost_at.map(|at| format!(" and lost its lease {} ago", span(now.since(at)))).unwrap_or_default();
+            let detail = json!({
+                "which": "all_dead",
+                "last": **last,
+                "last_seen_at": seen_at.ms(),
+                "lease_lost_at": lost_at.map(Time::ms),
+            });
+            (format!("{seen}{lost}"), detail, clears)
+        }
         NoWorker::MissingCapabilities { nearest, missing } => (
             format!("no worker offers what it needs; `{nearest}` lacks `{}`", missing.join("`, `")),
             json!({ "which": "missing_capabilities", "nearest": **nearest, "missing": missing.iter().map(|token| &**token).collect::<Vec<_>>() }),

@@ -7,6 +7,9 @@ use weft_core::flow::problem::{Problem as Wrong, Wrong as Fault};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, FlowId};
 
+/// What only a newer version can read is not there for this one before an upgrade.
+const NEWER_RETRY_MS: u64 = 10_000;
+
 /// The rejection as a caller sees it.
 pub fn problem(rejection: Rejection) -> Problem {
     if let Rejection::AtItem { index, rejection } = rejection {
@@ -52,7 +55,9 @@ pub fn problem(rejection: Rejection) -> Problem {
             problem.field("at", at.ms()).field("reason", reason.to_string()).hint(STOP)
         }
         Rejection::InstanceSuperseded { session } => problem.field("session", session).hint(STOP),
-        Rejection::DeadLetterNotFound => problem.field("what", "parked item"),
+        Rejection::DeadLetterNotFound => {
+            problem.field("what", "parked item").hint("`weft scanners parked` lists those that there are")
+        }
         Rejection::ExecutionTerminal { outcome, reason, epoch, attempt } => problem
             .field("outcome", outcome.name())
             .field("reason", reason.name())
@@ -95,7 +100,10 @@ pub fn problem(rejection: Rejection) -> Problem {
         Rejection::BadGraph { problems } => graph(problem, &problems),
         Rejection::GraphTooLarge { visited } => problem.field("visited", visited),
         Rejection::UnknownPolicy { what } => problem.field("what", &*what),
-        Rejection::Busy { retry_after_ms } => problem.retry_after(retry_after_ms),
+        Rejection::Busy { retry_after_ms, cause } => problem.retry_after(retry_after_ms).field("cause", cause.name()),
+        Rejection::NewerFormat { .. } => {
+            problem.retry_after(NEWER_RETRY_MS).hint("ask a node of the newer version, or upgrade this one")
+        }
         Rejection::Unavailable { retry_after_ms, outcome_unknown } => {
             problem.retry_after(retry_after_ms).field("outcome_unknown", outcome_unknown)
         }

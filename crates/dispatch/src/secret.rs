@@ -42,6 +42,12 @@ impl MasterKey {
         data_encoding::BASE64.encode(&self.0)
     }
 
+    /// Distinguishes the secret from others, and may be shown.
+    pub fn fingerprint(&self) -> [u8; 8] {
+        let whole = mac(&self.0, &[b"weft master key"]);
+        whole[..8].try_into().expect("secret: a MAC has 32 bytes")
+    }
+
     /// What makes MACs of API keys.
     pub fn macs(&self) -> Macs {
         Macs(mac(&self.0, &[b"weft api keys"]))

@@ -8,9 +8,10 @@ use weft_api::work;
 use weft_core::derive::dimensions;
 use weft_core::record::attempt::{self, Attempt};
 use weft_core::record::execution::{self as core, Execution, Hold, State};
+use weft_core::record::trouble::Failing;
 use weft_core::reply::{RecordedStep, StepValue};
 use weft_core::text::Text;
-use weft_core::{CommitId, Time};
+use weft_core::{CommitId, ExecutionId, ParkedId, Time};
 use weft_engine::{Explanation, HistoryEntry, Obstacle};
 
 pub fn state(state: core::PublicState) -> wire::PublicState {
@@ -126,6 +127,7 @@ pub fn execution(execution: &Execution, revision: CommitId, now: Time) -> wire::
         changed_at: hot.changed_at.ms(),
         updated_at: hot.updated_at.ms(),
         purge_at: purge_at.map(Time::ms),
+        trouble: execution.trouble().into_iter().flat_map(|it| &it.items).map(|it| trouble(execution.id, it)).collect(),
         revision: revision.to_string(),
         input: None,
         result: None,
@@ -166,6 +168,24 @@ pub fn policy(policy: &core::Policy) -> wire::Policy {
         max_replays: Some(policy.max_replays),
         retention_ms: Some(policy.retention_ms.map_or(wire::Keep::Word(wire::Forever::Forever), wire::Keep::Ms)),
         idempotency_ttl_ms: Some(policy.idempotency_ttl_ms),
+    }
+}
+
+fn trouble(id: ExecutionId, item: &Failing) -> wire::Trouble {
+    wire::Trouble {
+        scanner: item.scanner.to_string(),
+        timer: item.timer.name().to_string(),
+        fails: item.fails,
+        first_at: item.first_at.ms(),
+        last_at: item.last_at.ms(),
+        last_error: item.last_error.to_string(),
+        next_try_at: item.given_up.is_none().then(|| item.next_try_at.ms()),
+        parked: item.letter.map(|letter| ParkedId::new(id.partition(), letter).to_string()),
+        given_up: item.given_up.as_ref().map(|it| wire::GivenUp {
+            by: it.by.to_string(),
+            reason: it.reason.to_string(),
+            at: it.at.ms(),
+        }),
     }
 }
 

@@ -33,13 +33,13 @@ impl Acting<'_> {
         self.check_single(&client, &mut body).await?;
         let mut claim = Claim::new(body.worker, body.instance);
         claim.session = body.session;
-        claim.lanes = body.lanes.into_iter().map(lane_wish).collect();
+        claim.lanes = body.lanes.map(|lanes| lanes.into_iter().map(lane_wish).collect());
         claim.lane_mode = match body.lane_mode {
             Some(wire::LaneMode::Strict) => LaneMode::Strict,
             Some(wire::LaneMode::Weighted) | None => LaneMode::Weighted,
         };
         claim.kinds = body.kinds.map(|kinds| kinds.into_iter().map(Text::from).collect());
-        claim.capabilities = body.capabilities.into_iter().map(Text::from).collect();
+        claim.capabilities = body.capabilities.map(|tokens| tokens.into_iter().map(Text::from).collect());
         claim.max = body.max.map_or(claim.max, |max| max as usize);
         claim.wait_ms = body.wait_ms.unwrap_or(claim.wait_ms);
         claim.lease_ms = body.lease_ms.unwrap_or_else(|| self.engine.lease_ms());
@@ -79,12 +79,12 @@ impl Acting<'_> {
             };
         };
         let given = [
-            ("lanes", !body.lanes.is_empty()),
+            ("lanes", body.lanes.is_some()),
             ("lane_mode", body.lane_mode.is_some()),
             ("max", body.max.is_some_and(|max| max != 1)),
             ("wait_ms", body.wait_ms.is_some_and(|ms| ms > 0)),
             ("max_bytes", body.max_bytes.is_some()),
-            ("capabilities", body.ignore_capabilities && !body.capabilities.is_empty()),
+            ("capabilities", body.ignore_capabilities && body.capabilities.is_some()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, given)| *given) {
             return Err(Problem::invalid(field, "has no effect on a claim of one `execution`; leave it out"));
@@ -92,7 +92,7 @@ impl Acting<'_> {
         if body.ignore_capabilities {
             self.caller.needs(Scope::Operate)?;
             let view = client.get(execution_id(id)?).await.map_err(problem)?;
-            body.capabilities = view.execution.spec.capabilities.tokens().map(str::to_string).collect();
+            body.capabilities = Some(view.execution.spec.capabilities.tokens().map(str::to_string).collect());
         }
         Ok(())
     }

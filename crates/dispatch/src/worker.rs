@@ -31,7 +31,7 @@ impl Acting<'_> {
             worker: text(body.worker),
             instance: text(body.instance),
             boot_id: text(body.boot_id),
-            lanes: body.lanes.into_iter().map(text).collect(),
+            lanes: body.lanes.map(|lanes| lanes.into_iter().map(text).collect()),
             kinds: body.kinds.map(|kinds| kinds.into_iter().map(text).collect()),
             capabilities: body.capabilities.into_iter().map(text).collect(),
             capacity: body.capacity,

@@ -4,7 +4,6 @@
 use crate::engine::Shared;
 use crate::reads;
 use crate::telemetry::lanes::{LANES_MAX, OTHER};
-use crate::telemetry::meters::Backlogs;
 use crate::worker::{self, WorkerFilter};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +28,6 @@ pub const WAITING_MAX: usize = 2_000;
 /// Active executions that are looked at, of all namespaces together: those whose leases run out first.
 pub const ACTIVE_MAX: usize = 2_000;
 const PARKED_MAX: usize = 1_000;
-/// Entries of the due index that are counted for each backlog.
-const BACKLOG_MAX: usize = 10_000;
 /// Worker processes that are counted per namespace.
 const WORKERS_MAX: usize = 2_000;
 /// Namespaces that the gauges cover.
@@ -171,14 +168,12 @@ async fn count_gauges(shared: &Shared) -> Result<(), Rejection> {
         }
     }
     let parked = parked(shared).await.map_err(reads::unavailable)?;
-    let backlogs = backlogs(shared).await.map_err(reads::unavailable)?;
     let now = shared.now();
     let mut gauges = shared.telemetry.gauges();
     gauges.executions = executions;
     gauges.oldest_ms = oldest.into_iter().map(|(lane, since)| (lane, now.since(since))).collect();
     gauges.capability_sets = sets.into_iter().map(|(lane, sets)| (lane, sets.len() as u64)).collect();
     gauges.parked = Some(parked);
-    gauges.backlogs = Some(backlogs);
     gauges.workers = manned;
     Ok(())
 }
@@ -330,7 +325,7 @@ async fn workers(shared: &Shared, namespace: &Text) -> Result<Vec<Manned>, Rejec
 }
 
 /// How many dead letters there are, by scanner.
-async fn parked(shared: &Shared) -> Result<BTreeMap<Text, u64>, Error> {
+pub(crate) async fn parked(shared: &Shared) -> Result<BTreeMap<Text, u64>, Error> {
     let mut parked = BTreeMap::new();
     let light = Kind::DeadLetter.table().light;
     let (entries, _) = scan(shared, None, IndexId::DeadLetters, Range::default(), PARKED_MAX, Some(light)).await?;
@@ -341,51 +336,6 @@ async fn parked(shared: &Shared) -> Result<BTreeMap<Text, u64>, Error> {
         }
     }
     Ok(parked)
-}
-
-/// What scanners have before them, of all partitions together: a store that cannot tell of one tells of none, so that
-/// no part of a sum looks like progress.
-async fn backlogs(shared: &Shared) -> Result<Backlogs, Error> {
-    let of = |timer: Timer, until| Range { prefix: vec![Value::Int(timer as i64)], after: None, until };
-    let now = Some(Value::Int(shared.now().as_i64()));
-    let ranges = vec![
-        of(Timer::Retention, now.clone()),
-        of(Timer::CancelGrace, now),
-        of(Timer::FlowEnding, None),
-        of(Timer::GroupCancel, None),
-        of(Timer::Purge, None),
-        of(Timer::FlowPurge, None),
-        of(Timer::Resolve, None),
-        of(Timer::Reopen, None),
-        of(Timer::FlowSeal, None),
-        of(Timer::CancelChildren, None),
-        of(Timer::Bulk, None),
-    ];
-    let scan = Scan { target: Target::Due, ranges, limit: BACKLOG_MAX, descending: false, parts: None };
-    let pages = shared.store.scan(None, scan).await?;
-    let count = |page: &weft_store::Page| page.entries.len() as u64;
-    let [retention, grace, ending, siblings, continuations @ ..] = &pages[..] else { return Ok(Backlogs::default()) };
-    let cancel = owed_cancels(shared, &ending.entries, &grace.entries).await?;
-    let continuations = continuations.iter().map(count).sum();
-    Ok(Backlogs { retention: count(retention), cancel, siblings: count(siblings), continuations })
-}
-
-/// The members that the flows of these entries owe a cancel, and those executions beside them whose grace is over.
-async fn owed_cancels(shared: &Shared, ending: &[Entry], grace: &[Entry]) -> Result<u64, Error> {
-    let keys = |entries: &[Entry]| -> Vec<(PartitionId, Key)> {
-        entries.iter().filter_map(|entry| Some((entry.partition, entry.key()?))).collect()
-    };
-    let mut owed: u64 = 0;
-    let mut flows = BTreeSet::new();
-    for record in read_records(shared, keys(ending), Kind::Flow.table().light).await? {
-        if let Record::Flow(flow) = record {
-            owed = owed.saturating_add(u64::from(flow.summary.cancel_owed));
-            flows.insert(flow.id);
-        }
-    }
-    let counted = |execution: &Execution| execution.member().is_some_and(|member| flows.contains(&member.flow));
-    let others = read(shared, keys(grace)).await?;
-    Ok(owed.saturating_add(others.iter().filter(|execution| !counted(execution)).count() as u64))
 }
 
 async fn scan(

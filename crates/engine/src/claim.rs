@@ -23,7 +23,7 @@ use weft_core::limits;
 use weft_core::record::execution::PublicState;
 use weft_core::reply::Reply;
 use weft_core::schema::{IndexId, Value};
-use weft_core::text::{Capabilities, LANE_DEFAULT, Text};
+use weft_core::text::{Capabilities, Text};
 use weft_core::{ExecutionId, LeaseId, PartitionId};
 use weft_store::{Range, Scan, Target};
 
@@ -68,7 +68,7 @@ impl Client {
         let Admitted::Yes { session, stirred, offer } = admitted else { return Ok(draining()) };
         let spec = Arc::new(self.claim_spec(&claim, session, offer)?);
         let stirred = worker::claimed(&self.shared, &spec).unwrap_or(stirred);
-        let mut leave = Leave { left, stirred, mailbox };
+        let mut leave = Leave { left, stirred, mailbox, spec: &spec };
         let mut reply = self.claim_as(&claim, &spec, &mut leave).await?;
         if reply.executions.is_empty() && waits && spec.claim_ref.is_some() && mailbox.has_news() {
             // A notice may have ended the wait before what the first call took was found.
@@ -76,8 +76,7 @@ impl Client {
         }
         if reply.executions.is_empty() && waits {
             // The wait may have ended because its process, or this node, is to take no more work.
-            let (roster, now) = (&self.shared.roster, self.shared.now());
-            let standing = roster.judge(&spec.namespace, &spec.instance, session, now)?;
+            let standing = worker::judge(&self.shared, &self.principal, &spec.instance, session)?;
             reply.draining |= matches!(standing, Standing::Draining { .. }) || self.shared.is_draining();
         }
         Ok(reply)
@@ -154,21 +153,16 @@ impl Client {
         Ok(told.reasons)
     }
 
-    /// What the claim does not say is what its process registered with.
-    fn claim_spec(&self, claim: &Claim, session: Option<u64>, offer: Option<Offer>) -> Result<ClaimSpec, Rejection> {
+    /// The claim with what it leaves out filled in from what its process offers.
+    fn claim_spec(&self, claim: &Claim, session: Option<u64>, offer: Offer) -> Result<ClaimSpec, Rejection> {
         let plain = |lane: Text| LaneWish { lane, weight: 1 };
-        let (registered, kinds, offered) = match offer {
-            Some(offer) => (offer.lanes, offer.kinds, Some(offer.capabilities)),
-            None => (Vec::new(), None, None),
+        let lanes = match &claim.lanes {
+            Some(lanes) => lanes.clone(),
+            None => offer.lanes.into_iter().map(plain).collect(),
         };
-        let lanes = match (claim.lanes.as_slice(), registered.is_empty()) {
-            ([], true) => vec![plain(LANE_DEFAULT.into())],
-            ([], false) => registered.into_iter().map(plain).collect(),
-            (lanes, _) => lanes.to_vec(),
-        };
-        let capabilities = match offered.filter(|_| claim.capabilities.is_empty()) {
-            Some(offered) => offered,
-            None => Capabilities::new(&claim.capabilities)?,
+        let capabilities = match &claim.capabilities {
+            Some(capabilities) => Capabilities::new(capabilities)?,
+            None => offer.capabilities,
         };
         let claim_ref = claim.request_id.as_ref().map(|id| {
             let parts = [b"claim", self.principal.namespace.as_bytes(), claim.instance.as_bytes(), id];
@@ -180,7 +174,7 @@ impl Client {
             instance: claim.instance.clone(),
             lanes,
             mode: claim.lane_mode,
-            kinds: claim.kinds.clone().or(kinds).map(|kinds| kinds.into_iter().collect()),
+            kinds: claim.kinds.clone().or(offer.kinds).map(|kinds| kinds.into_iter().collect()),
             capabilities,
             lease_ms: claim.lease_ms,
             max_bytes: claim.max_bytes,
@@ -197,7 +191,7 @@ impl Client {
         max: usize,
         leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
-        let order = self.shared.heads.order(spec, |partition| self.shared.membership.is_mine(partition));
+        let order = self.shared.heads.order(spec, |partition| self.shared.membership.places_in(partition));
         let all = order.len() == self.shared.partitions.len();
         let mut reply = self.claim_from(order, spec, max, leave).await?;
         reply.more |= !all && !reply.executions.is_empty() && reply.executions.len() < max;
@@ -218,7 +212,7 @@ impl Client {
             found.extend(answer.map_err(|_| gone())?.map_err(reads::unavailable)?);
         }
         let (mine, others): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|partition| self.shared.membership.is_mine(*partition));
+            found.into_iter().partition(|partition| self.shared.membership.places_in(*partition));
         self.claim_from(mine.into_iter().chain(others).collect(), spec, max, leave).await
     }
 
@@ -358,7 +352,7 @@ impl Client {
 
 /// Waits for the answer of one partition. When the time is up the seat is given back, unless it is being served.
 async fn await_claim(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     seat: Arc<Seat>,
     mut answer: mpsc::UnboundedReceiver<Result<ClaimReply, Rejection>>,
     wait_ms: u64,
@@ -394,6 +388,8 @@ struct Leave<'a> {
     /// Its process is no longer what it was when it was let in.
     stirred: Stirred,
     mailbox: &'a Mailbox,
+    /// The claim, whose process lives while it waits.
+    spec: &'a ClaimSpec,
 }
 
 /// What ended a wait.
@@ -403,7 +399,13 @@ enum Waited<T> {
     Draining,
 }
 
-async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: impl Future<Output = T>) -> Waited<T> {
+async fn wait<T>(
+    shared: &Arc<Shared>,
+    wait_ms: u64,
+    leave: &mut Leave<'_>,
+    answer: impl Future<Output = T>,
+) -> Waited<T> {
+    let (spec, seen_every_ms) = (leave.spec, leave.stirred.seen_every_ms);
     // Listened for before the look, so that a drain between the two is not missed.
     let drained = shared.drained.notified();
     let draining = async {
@@ -415,10 +417,18 @@ async fn wait<T>(shared: &Shared, wait_ms: u64, leave: &mut Leave<'_>, answer: i
     let (left, stirred, noticed) = (leave.left.notified(), leave.stirred.wait(), leave.mailbox.noticed());
     futures_util::pin_mut!(answer, draining, left, stirred, noticed);
     let stopped = future::select(draining, future::select(left, future::select(stirred, noticed)));
-    match runtime::timeout(&*shared.runtime, wait_ms, future::select(answer, stopped)).await {
-        Some(future::Either::Left((answer, _))) => Waited::Answered(answer),
-        Some(future::Either::Right((future::Either::Left(_), _))) => Waited::Draining,
-        Some(future::Either::Right((future::Either::Right(_), _))) | None => Waited::Late,
+    let mut ended = future::select(answer, stopped);
+    let mut left_ms = wait_ms;
+    loop {
+        let some_ms = left_ms.min(seen_every_ms);
+        left_ms -= some_ms;
+        match runtime::timeout(&*shared.runtime, some_ms, &mut ended).await {
+            Some(future::Either::Left((answer, _))) => return Waited::Answered(answer),
+            Some(future::Either::Right((future::Either::Left(_), _))) => return Waited::Draining,
+            Some(future::Either::Right((future::Either::Right(_), _))) => return Waited::Late,
+            None if left_ms == 0 => return Waited::Late,
+            None => worker::waits(shared, spec),
+        }
     }
 }
 

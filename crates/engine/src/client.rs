@@ -2,13 +2,14 @@
 
 use crate::bulk::{self, BulkRequest, BulkView};
 use crate::census::{self, Depths};
+use crate::count::{self, BoundedCount, Counts, GroupBy};
 use crate::engine::Shared;
 use crate::explain::{Explanation, For};
 use crate::history::{self, AttemptFilter, AttemptPage, HistoryPage, HistoryPlace};
 use crate::notices::{Notices, Told};
 use crate::partition::{Answer, Input, Job};
 use crate::place;
-use crate::reads::{self, ChildPage, Counts, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
+use crate::reads::{self, ChildPage, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
 use crate::request::*;
 use crate::telemetry::Activity;
 use crate::verb::{Answered, Ask, Asked, Settle, Settled};
@@ -181,7 +182,7 @@ impl Client {
             let Ok(Some(holder)) = answer.as_ref().map(|renewed| renewed.holder.as_ref()) else { continue };
             // Usually all have one holder, and the roster need not be locked for each.
             if last != Some(holder) {
-                worker::renewed(&self.shared, &self.principal, &holder.0, holder.1);
+                worker::alive(&self.shared, &self.principal, &holder.0, holder.1);
                 last = Some(holder);
             }
         }
@@ -511,9 +512,24 @@ impl Client {
         reads::list(&self.shared, &self.principal, filter).await
     }
 
-    /// Exact numbers by (lane, kind, public state), for the same filters as `list`.
+    /// Exact numbers by (lane, kind, public state) of the executions that `list` would show, however long it takes.
     pub async fn count(&self, filter: ListFilter) -> Result<Counts, Rejection> {
-        reads::count(&self.shared, &self.principal, filter).await
+        let grouped = count::count(&self.shared, &self.principal, &filter, GroupBy::ALL, None).await?.counts;
+        let whole =
+            grouped.into_iter().filter_map(|((lane, kind, state), count)| Some(((lane?, kind?, state?), count)));
+        Ok(whole.collect())
+    }
+
+    /// Numbers of the executions that `list` would show, lower bounds once `within_ms` have passed. The fewer fields they
+    /// are grouped by, the less is loaded.
+    pub async fn count_within(
+        &self,
+        filter: &ListFilter,
+        by: GroupBy,
+        within_ms: u64,
+    ) -> Result<BoundedCount, Rejection> {
+        let until = self.shared.runtime.clock() + within_ms;
+        count::count(&self.shared, &self.principal, filter, by, Some(until)).await
     }
 
     /// What this node has seen of the namespace lately.

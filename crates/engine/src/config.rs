@@ -1,8 +1,11 @@
 //! What can be set about an engine. Every default is fit for production.
 
+use crate::scanner::Scanner;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weft_core::limits::Limits;
 use weft_core::record::execution::Policy;
+pub use weft_core::record::node::{Filter, Filters};
 use weft_core::text::Text;
 
 #[derive(Clone, Debug)]
@@ -50,42 +53,46 @@ impl Default for Config {
     }
 }
 
+/// No scanner waits less than this between two tries of an item, whatever is configured.
+pub const INTERVAL_MIN_MS: u64 = 100;
+
 #[derive(Clone, Debug)]
 pub struct ScannerConfig {
-    /// Scans in flight at a time.
+    /// Passes of one scanner that have a place at a time; one that takes longer than a second gives its place up.
     pub at_once: usize,
-    /// Which items this node handles; none set means all.
+    /// Which items the scanners of this node handle; none set means all.
     pub filter: Filter,
+    /// Filters of single scanners, by name. A field that is set replaces that of `filter`.
+    pub filters: BTreeMap<&'static str, Filter>,
     /// Time between two looks at the due index of a store that no other process writes to.
     pub look_ms: u64,
-    /// Intervals that are not those of the scanners themselves, by name.
+    /// Intervals that are not those of the scanners themselves, by name. At least 100 ms, whatever is said here.
     pub intervals: BTreeMap<&'static str, u64>,
+    /// Scanners of the embedding program, at most 16. They run like the built-in ones and are listed after them.
+    pub own: Vec<Arc<dyn Scanner>>,
 }
 
 impl ScannerConfig {
-    /// The interval of a scanner that has `usual` unless something else is said.
+    /// The interval of a scanner that has `usual` unless something else is said, and never less than the least.
     pub(crate) fn interval_ms(&self, scanner: &str, usual: u64) -> u64 {
-        self.intervals.get(scanner).copied().unwrap_or(usual)
+        self.intervals.get(scanner).copied().unwrap_or(usual).max(INTERVAL_MIN_MS)
+    }
+
+    /// The filter of a scanner: its own, and the one of all scanners where that has no field.
+    pub(crate) fn filter_of(&self, scanner: &str) -> Filter {
+        self.filters.get(scanner).map_or_else(|| self.filter.clone(), |own| own.or(&self.filter))
     }
 }
 
 impl Default for ScannerConfig {
     fn default() -> Self {
-        Self { at_once: 4, filter: Filter::default(), look_ms: 30_000, intervals: BTreeMap::new() }
-    }
-}
-
-/// Selects items by namespace and tag, byte for byte. An item that cannot be judged is not selected.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    pub namespace: Option<Text>,
-    pub tag: Option<(Text, Text)>,
-}
-
-impl Filter {
-    pub const NONE: Filter = Filter { namespace: None, tag: None };
-
-    pub fn is_none(&self) -> bool {
-        *self == Self::NONE
+        Self {
+            at_once: 4,
+            filter: Filter::default(),
+            filters: BTreeMap::new(),
+            look_ms: 30_000,
+            intervals: BTreeMap::new(),
+            own: Vec::new(),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::census::{self, Census};
 use crate::client::{Client, Urgency};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Filters};
 use crate::driver::{self, Mail};
 use crate::hub::Hub;
 use crate::lanes::{self, Lanes};
@@ -16,7 +16,7 @@ use crate::refusals::{self, Refusals};
 use crate::registry::{self, Beat};
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
-use crate::scanner;
+use crate::scanner::{self, Scanner};
 use crate::stats::{Counters, Stats};
 use crate::store::{AnyStore, Counted};
 use crate::telemetry::meters::ScannerMeter;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{Notify, mpsc, watch};
 use uuid::Uuid;
 use weft_core::command::Principal;
-use weft_core::error::Rejection;
+use weft_core::error::{BusyCause, Rejection};
 use weft_core::limits::Limits;
 use weft_core::record::Node;
 use weft_core::record::api_key::Reach;
@@ -51,6 +51,8 @@ pub enum OpenError {
     Store(#[from] weft_store::Error),
     #[error("`{field}` is {got}, at most {max} is allowed")]
     Limit { field: &'static str, got: u64, max: u64 },
+    #[error("cannot register the scanner `{name}`: {why}")]
+    Scanner { name: &'static str, why: &'static str },
 }
 
 /// What all parts of a node share.
@@ -70,8 +72,14 @@ pub(crate) struct Shared {
     pub membership: Arc<Membership>,
     pub seen: Arc<Seen>,
     pub roster: Roster,
+    /// The filters of its scanners, as the registry shows them.
+    pub filters: Filters,
+    pub scanners: Vec<Arc<dyn Scanner>>,
+    /// Failures of items of the embedding program's scanners.
+    pub failures: scanner::failures::Accounts,
     /// Where passes of scanners go on.
     pub cursors: scanner::Cursors,
+    pub silences: scanner::Silences,
     /// Those of the partition loops, in order.
     pulses: Vec<Arc<Pulse>>,
     pub scanner_pulse: Arc<Pulse>,
@@ -127,8 +135,11 @@ impl Engine {
         runtime: Arc<dyn Runtime>,
     ) -> Result<Engine, OpenError> {
         check_limits(&config)?;
+        scanner::own::check(&config.scanners.own)?;
         let counters = Arc::new(Counters::default());
-        let telemetry = Arc::new(Telemetry::new(store.describe().partitions));
+        let scanners = scanner::all(&config.scanners);
+        let names = scanners.iter().map(|scanner| scanner.name());
+        let telemetry = Arc::new(Telemetry::new(store.describe().partitions, names));
         let store: Arc<dyn AnyStore> =
             Arc::new(Counted::new(store, counters.clone(), telemetry.clone(), runtime.clone()));
         let description = store.describe();
@@ -164,6 +175,7 @@ impl Engine {
             loops.push((id, Partition::new(id, surroundings.clone(), head), mail));
         }
         let pulses: Vec<Arc<Pulse>> = loops.iter().map(|_| Arc::default()).collect();
+        let filters = scanner::filters(&config.scanners);
         let shared = Arc::new(Shared {
             config,
             store,
@@ -180,7 +192,11 @@ impl Engine {
             membership,
             seen,
             roster: Roster::default(),
+            filters,
+            scanners,
+            failures: Default::default(),
             cursors: scanner::Cursors::default(),
+            silences: scanner::Silences::default(),
             pulses,
             scanner_pulse: Arc::default(),
             started_at: clock.now(),
@@ -332,13 +348,10 @@ impl Engine {
     pub async fn scan(&self, scanner: &str, partition: PartitionId) -> Option<scanner::Report> {
         let shared = &self.shared;
         shared.partitions.get(usize::from(partition.0))?;
-        let all = scanner::all(&shared.config.scanners);
-        let scanner = all.into_iter().find(|known| known.name() == scanner)?;
-        let began_us = shared.runtime.clock_us();
-        let report = scanner.scan(scanner::ScanContext { shared: shared.clone() }, partition).await;
-        let took_us = shared.runtime.clock_us().saturating_sub(began_us);
+        let scanner = shared.scanners.iter().find(|known| known.name() == scanner)?;
+        let report = scanner::pass(shared, &**scanner, partition).await.report;
         if let Some(meter) = shared.telemetry.scanner(scanner.name()) {
-            meter.passed(&report, took_us);
+            meter.passed(&report);
         }
         Some(report)
     }
@@ -366,7 +379,11 @@ impl Engine {
         }
         let look = self.shared.measure();
         match runtime::timeout(&*self.shared.runtime, READY_WAIT_MS, look).await {
-            Some(Ok(())) => self.shared.not_turning().or(self.shared.clock.doubt(self.shared.config.clock_skew_max_ms)),
+            Some(Ok(())) => {
+                let shared = &self.shared;
+                let full = || shared.telemetry.store.is_full(shared.runtime.clock_us()).then_some("store_full");
+                shared.not_turning().or_else(full).or(shared.clock.doubt(shared.config.clock_skew_max_ms))
+            }
             Some(Err(_)) => Some("store_unreachable"),
             None => Some("store_slow"),
         }
@@ -500,7 +517,7 @@ impl Shared {
         sender.try_send(input).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 self.counters.busy.add(1);
-                Rejection::Busy { retry_after_ms: BUSY_RETRY_MS }
+                Rejection::Busy { retry_after_ms: BUSY_RETRY_MS, cause: BusyCause::Overload }
             }
             mpsc::error::TrySendError::Closed(_) => {
                 Rejection::Unavailable { retry_after_ms: 1_000, outcome_unknown: false }

@@ -11,7 +11,7 @@ use weft_core::command::Principal;
 use weft_core::error::Rejection;
 use weft_core::limits::LIST_LIMIT_MAX;
 use weft_core::record::attempt::{AttemptState, Failure};
-use weft_core::record::execution::{Action, Actions, State};
+use weft_core::record::execution::{Action, Actions, During, State};
 use weft_core::record::{Attempt, Execution, Key, Record};
 use weft_core::schema::{PartMask, attempt as attempt_schema, execution as schema};
 use weft_core::text::{Text, check_range};
@@ -192,11 +192,13 @@ pub struct HistoryPlace {
     entry: usize,
     /// Actions ever, those that were dropped included.
     action: u32,
+    /// Time of the last end that has been returned; zero before the first.
+    ended_at: Time,
 }
 
 impl fmt::Display for HistoryPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.attempt, self.entry, self.action)
+        write!(f, "{}.{}.{}.{}", self.attempt, self.entry, self.action, self.ended_at.ms())
     }
 }
 
@@ -204,17 +206,21 @@ impl FromStr for HistoryPlace {
     type Err = Rejection;
 
     fn from_str(text: &str) -> Result<Self, Rejection> {
-        let mut parts = text.split('.').map(str::parse);
-        match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some(Ok(attempt)), Some(Ok(entry)), Some(Ok(action)), None) => {
-                Ok(Self { attempt, entry: entry as usize, action })
-            }
+        let parts: Result<Vec<u64>, _> = text.split('.').map(str::parse).collect();
+        let small = |part: &u64| u32::try_from(*part).map_err(|_| Rejection::InvalidCursor);
+        match parts.as_deref() {
+            Ok([attempt, entry, action, ended_ms]) => Ok(Self {
+                attempt: small(attempt)?,
+                entry: small(entry)? as usize,
+                action: small(action)?,
+                ended_at: Time::from_ms(*ended_ms),
+            }),
             _ => Err(Rejection::InvalidCursor),
         }
     }
 }
 
-/// Submission, actions and leases merged by time; of things that happened at one time, the cause stands before what it
+/// Submission, actions, leases and the end in the order of their commits; in one commit the action is before what it
 /// caused. `place` is where the page before ended.
 pub async fn history(
     shared: &Shared,
@@ -230,29 +236,32 @@ pub async fn history(
     let mut place = place.unwrap_or_else(|| {
         page.dropped = actions.dropped;
         page.entries.push(submitted(&execution));
-        HistoryPlace { attempt: 0, entry: 0, action: 0 }
+        HistoryPlace { attempt: 0, entry: 0, action: 0, ended_at: Time::ZERO }
     });
     let mut runs = Runs { execution: &execution, loaded: VecDeque::new(), next: place.attempt };
     loop {
         let told = runs.peek(shared, &mut place).await?;
-        let acted = next_action(actions, &mut place).map(action_entry);
+        let acted = next_actions(actions, &mut place);
+        let end = ended(&execution).filter(|end| {
+            let is_after = |action: &Action| action.during == During::Done && action.at >= end.at;
+            end.at > place.ended_at && told.is_none() && acted.iter().all(is_after)
+        });
         let is_full = page.entries.len() == limit;
-        match (told, acted) {
-            (None, None) => {
-                let end = ended(&execution);
-                page.next = end.as_ref().filter(|_| is_full).map(|_| place);
-                page.entries.extend(end.filter(|_| !is_full));
-                return Ok(page);
-            }
+        match (told, acted.first(), end) {
+            (None, None, None) => return Ok(page),
             _ if is_full => {
                 page.next = Some(place);
                 return Ok(page);
             }
-            (told, Some(acted)) if told.as_ref().is_none_or(|told| acted.is_before(&told.entry)) => {
-                page.entries.push(acted);
+            (_, _, Some(end)) => {
+                place.ended_at = end.at;
+                page.entries.push(end);
+            }
+            (told, Some(acted), _) if told.as_ref().is_none_or(|told| order(acted) < told.order) => {
+                page.entries.push(action_entry(acted));
                 place.action += 1;
             }
-            (told, _) => {
+            (told, ..) => {
                 page.dropped += told.as_ref().map_or(0, |told| told.dropped);
                 page.entries.extend(told.map(|told| told.entry));
                 place.entry += 1;
@@ -261,11 +270,19 @@ pub async fn history(
     }
 }
 
-impl HistoryEntry {
-    /// Whether it is told before what happened in a run, perhaps at the same time.
-    fn is_before(&self, told: &HistoryEntry) -> bool {
-        (self.at, self.epoch) <= (told.at, told.epoch)
-    }
+/// Epoch, then what happens in one: the claim, actions while its lease is held, the end of the lease, later actions.
+type Order = (u64, u8);
+const CLAIMED: u8 = 0;
+const HELD: u8 = 1;
+const LEASE_ENDED: u8 = 2;
+const LATER: u8 = 3;
+
+fn order(action: &Action) -> Order {
+    let within = match action.during {
+        During::Lease => HELD,
+        During::Wait | During::Done => LATER,
+    };
+    (action.epoch, within)
 }
 
 /// What attempts tell, read ahead.
@@ -276,11 +293,12 @@ struct Runs<'a> {
 }
 
 struct Run {
-    entries: Vec<HistoryEntry>,
+    entries: Vec<(Order, HistoryEntry)>,
     dropped: u32,
 }
 
 struct Told {
+    order: Order,
     entry: HistoryEntry,
     /// What this attempt no longer tells; said with its first entry.
     dropped: u32,
@@ -294,9 +312,9 @@ impl Runs<'_> {
                 return Ok(None);
             }
             let Some(run) = self.loaded.front() else { return Ok(None) };
-            if let Some(entry) = run.entries.get(place.entry) {
+            if let Some((order, entry)) = run.entries.get(place.entry) {
                 let dropped = if place.entry == 0 { run.dropped } else { 0 };
-                return Ok(Some(Told { entry: entry.clone(), dropped }));
+                return Ok(Some(Told { order: *order, entry: entry.clone(), dropped }));
             }
             self.loaded.pop_front();
             (place.attempt, place.entry) = (place.attempt + 1, 0);
@@ -329,11 +347,11 @@ impl Run {
                 worker: Some(episode.instance.clone()),
                 ..entry(at, what)
             };
-            entries.push(of(episode.from, "claimed"));
+            entries.push(((episode.epoch, CLAIMED), of(episode.from, "claimed")));
             if let (Some(to), Some(cause)) = (episode.to, episode.cause) {
                 let reason = attempt.failure.as_ref().filter(|_| attempt.state == AttemptState::Failed);
                 let reason = reason.map(|failure| Text::from(format!("{}: {}", failure.category, failure.message)));
-                entries.push(HistoryEntry { reason, ..of(to, cause.name()) });
+                entries.push(((episode.epoch, LEASE_ENDED), HistoryEntry { reason, ..of(to, cause.name()) }));
             }
         }
         Self { entries, dropped: attempt.leases_dropped }
@@ -348,10 +366,10 @@ fn submitted(execution: &Execution) -> HistoryEntry {
     HistoryEntry { by: Some(execution.spec.creator.clone()), ..entry(execution.hot.created_at, "submitted") }
 }
 
-/// The first action at or after the place that is still kept; the place passes those that are not.
-fn next_action<'a>(actions: &'a Actions, place: &mut HistoryPlace) -> Option<&'a Action> {
+/// The actions at and after the place that are still kept; the place passes those that are not.
+fn next_actions<'a>(actions: &'a Actions, place: &mut HistoryPlace) -> &'a [Action] {
     place.action = place.action.max(actions.dropped);
-    actions.kept.get((place.action - actions.dropped) as usize)
+    actions.kept.get((place.action - actions.dropped) as usize..).unwrap_or_default()
 }
 
 fn action_entry(action: &Action) -> HistoryEntry {

@@ -105,7 +105,10 @@ struct Wait {
 #[derive(Default)]
 struct State {
     waits: BTreeMap<ExecutionId, Vec<Wait>>,
+    /// The earliest due time of each timer and partition that was committed since the runner last took them.
     hints: BTreeMap<(Timer, PartitionId), Time>,
+    /// How long the runner sleeps, in store time: only an earlier due time wakes it.
+    rests_until: Time,
     /// When the due index should be looked at, on the node's clock.
     look_by: Option<Time>,
     workers: BTreeMap<(Text, Text), Seen>,
@@ -184,14 +187,25 @@ impl Hub {
         }
     }
 
-    /// A timer of `partition` is due at `at`, or later than something known.
+    /// A timer of `partition` is due at `at`.
     pub fn hint(&self, timer: Timer, partition: PartitionId, at: Time) {
         let mut state = self.lock();
-        let earliest = state.hints.values().min().copied();
-        let known = state.hints.entry((timer, partition)).or_insert(at);
-        *known = (*known).min(at);
+        let hinted = state.hints.entry((timer, partition)).or_insert(at);
+        *hinted = at.min(*hinted);
+        let wakes = at < state.rests_until;
         drop(state);
-        if earliest.is_none_or(|earliest| at < earliest) {
+        if wakes {
+            self.due.notify_one();
+        }
+    }
+
+    /// The runner sleeps until then, unless a hint that it has not taken is due before.
+    pub fn rest(&self, until: Time) {
+        let mut state = self.lock();
+        state.rests_until = until;
+        let wakes = state.hints.values().any(|at| *at < until);
+        drop(state);
+        if wakes {
             self.due.notify_one();
         }
     }
@@ -211,13 +225,11 @@ impl Hub {
         self.lock().look_by.take()
     }
 
-    pub fn hints(&self) -> Vec<((Timer, PartitionId), Time)> {
-        self.lock().hints.iter().map(|(key, at)| (*key, *at)).collect()
-    }
-
-    /// Forgets a hint before its scan begins: what is committed from now on hints again.
-    pub fn take_hint(&self, timer: Timer, partition: PartitionId) -> Option<Time> {
-        self.lock().hints.remove(&(timer, partition))
+    /// Takes the hints since the last call. Until the runner rests again, no hint wakes it.
+    pub fn take_hints(&self) -> BTreeMap<(Timer, PartitionId), Time> {
+        let mut state = self.lock();
+        state.rests_until = Time::ZERO;
+        std::mem::take(&mut state.hints)
     }
 
     /// A process has claimed. Of more than can be kept the new ones are left out: their records tell of them.

@@ -35,6 +35,7 @@ mod claim;
 pub mod client;
 mod clock;
 pub mod config;
+mod count;
 mod drain;
 mod driver;
 mod engine;
@@ -67,13 +68,14 @@ pub use bulk::{BulkRequest, BulkState, BulkView};
 pub use census::{Depth, Depths, Manned, Running};
 pub use client::Client;
 pub use config::Config;
+pub use count::{BoundedCount, Counts, GroupBy, GroupedCounts};
 pub use engine::{Engine, OpenError};
 pub use explain::{Ended as EndedMember, Explanation, Membership, NoWorker, Obstacle, Retry};
 pub use history::{AttemptFilter, AttemptPage, HistoryEntry, HistoryPage, HistoryPlace};
 pub use keys::{KeyCreation, KeyPage};
 pub use notices::{Heard, Notice, Notices, Numbered, Told};
-pub use parked::{Parked, ParkedId};
-pub use reads::{ChildPage, Counts, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
+pub use parked::{Parked, ParkedFilter, ParkedPage};
+pub use reads::{ChildPage, ExecutionView, ListFilter, ListPage, ResultView, StepPage};
 pub use request::{
     Cancellation, Claim, ClaimReply, Completion, Delaying, Failing, ForceCompleting, ForceFailing, Holding, LaneMode,
     LaneWish, Prioritising, Progressing, Purging, Recording, Releasing, Renewal, Replaying, Rescheduling, Revoking,

@@ -1,7 +1,8 @@
-//! Which nodes there are, which partitions this one looks after, and how far it has seen each of them.
+//! Which nodes there are, which partitions this one scans and which it prefers for work, and how far it has seen each.
 //!
-//! Sharing out partitions is advice: it spreads scanners and keeps nodes out of each other's way. No commit and no rule
-//! depends on it, so a stale view costs time and nothing else.
+//! Sharing out partitions is advice: it spreads scanners and keeps nodes out of each other's way. New work and claims are
+//! shared among all live nodes; scanning is shared among those with equal filters, so that each such group covers every
+//! partition. No commit and no rule depends on it, so a stale view costs time and nothing else.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
@@ -14,48 +15,65 @@ use weft_core::digest::digest;
 pub struct Membership {
     /// Drawn at start.
     pub node: Uuid,
-    mine: RwLock<Vec<PartitionId>>,
+    shares: RwLock<Shares>,
     /// How many nodes there are, this one included.
     live: AtomicU64,
+}
+
+struct Shares {
+    /// Partitions that this node scans, in order.
+    scanned: Vec<PartitionId>,
+    /// Partitions that new work goes to and that claims begin with, in order.
+    placed: Vec<PartitionId>,
 }
 
 impl Membership {
     /// A node that has met no other: everything is its own.
     pub fn alone(node: Uuid, partitions: u16) -> Self {
-        Self { node, mine: RwLock::new((0..partitions).map(PartitionId).collect()), live: AtomicU64::new(1) }
+        let all: Vec<PartitionId> = (0..partitions).map(PartitionId).collect();
+        Self { node, shares: RwLock::new(Shares { scanned: all.clone(), placed: all }), live: AtomicU64::new(1) }
     }
 
     pub fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
+    /// Partitions whose timers this node looks after.
     pub fn mine(&self) -> Vec<PartitionId> {
-        self.read().clone()
+        self.read().scanned.clone()
     }
 
+    /// Whether this node scans the partition.
     pub fn is_mine(&self, partition: PartitionId) -> bool {
-        self.read().binary_search(&partition).is_ok()
+        self.read().scanned.binary_search(&partition).is_ok()
     }
 
-    /// One of this node's partitions; `None` if it has none.
+    /// Whether this node goes first when work of the partition is handed out.
+    pub fn places_in(&self, partition: PartitionId) -> bool {
+        self.read().placed.binary_search(&partition).is_ok()
+    }
+
+    /// One of the partitions that this node places work in; `None` if it has none.
     pub fn pick(&self, number: u64) -> Option<PartitionId> {
-        let mine = self.read();
-        (!mine.is_empty()).then(|| mine[(number % mine.len() as u64) as usize])
+        let placed = &self.read().placed;
+        (!placed.is_empty()).then(|| placed[(number % placed.len() as u64) as usize])
     }
 
-    /// Takes the share that falls to this node among `live`, itself included. True if partitions came to it.
-    pub fn share(&self, live: &[Uuid], partitions: u16) -> bool {
-        let share = share_of(self.node, live, partitions);
+    /// Takes the shares that fall to this node among the `live` nodes and among the `equal` ones, which have its filters;
+    /// it is in both itself. True if partitions to scan came to it.
+    pub fn share(&self, live: &[Uuid], equal: &[Uuid], partitions: u16) -> bool {
+        let fresh =
+            Shares { scanned: share_of(self.node, equal, partitions), placed: share_of(self.node, live, partitions) };
         self.live.store(live.len().max(1) as u64, Ordering::Relaxed);
-        let mut mine = self.mine.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let gained = share.iter().any(|partition| mine.binary_search(partition).is_err());
-        *mine = share;
+        let mut shares = self.shares.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let gained = fresh.scanned.iter().any(|partition| shares.scanned.binary_search(partition).is_err());
+        *shares = fresh;
         gained
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<PartitionId>> {
-        // Whole lists are swapped in, so a panic elsewhere leaves a good one.
-        self.mine.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Shares> {
+        // Whole lists are swapped in, so a panic elsewhere leaves good ones.
+        self.shares.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -122,10 +140,21 @@ mod tests {
         let [me, other] = [1, 2].map(Uuid::from_u128);
         let membership = Membership::alone(me, 16);
         assert_eq!(membership.mine().len(), 16);
-        assert!(!membership.share(&[me, other], 16), "it only gave some away");
+        assert!(!membership.share(&[me, other], &[me, other], 16), "it only gave some away");
         let mine = membership.mine();
         assert!(!mine.is_empty() && mine.len() < 16 && membership.is_mine(mine[0]));
-        assert!(membership.share(&[me], 16), "the other has gone");
+        assert!(membership.share(&[me], &[me], 16), "the other has gone");
         assert_eq!(membership.pick(17), Some(PartitionId(1)));
+    }
+
+    #[test]
+    fn sr_54_nodes_of_other_filters_share_work_and_no_scanning() {
+        let [me, other] = [1, 2].map(Uuid::from_u128);
+        let membership = Membership::alone(me, 16);
+        membership.share(&[me, other], &[me], 16);
+        assert_eq!(membership.mine().len(), 16, "nobody else scans for its filters");
+        let placed = (0..16).filter(|index| membership.places_in(PartitionId(*index))).count();
+        assert!(0 < placed && placed < 16, "{placed}");
+        assert!((0..16).all(|number| membership.places_in(membership.pick(number).unwrap())));
     }
 }

@@ -7,7 +7,7 @@ use crate::runtime;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use weft_core::codec::DecodeError;
 use weft_core::command::{Fence, Payload, Principal};
 use weft_core::derive::{Dimensions, dimensions};
 use weft_core::error::Rejection;
@@ -130,14 +130,10 @@ pub struct ListPage {
     pub next_cursor: Option<String>,
 }
 
-/// Exact numbers by (lane, kind, public state).
-pub type Counts = BTreeMap<(Text, Text, PublicState), u64>;
-
 /// Records one page may look at.
 const LOOK_PER_PAGE: usize = 4000;
 /// Executions that are looked at in one call, however small the page: a filter may let few of them through.
 const LOOK_AT_ONCE: usize = 64;
-const COUNT_PAGE: usize = 1000;
 /// Bytes of steps in one page; a single step may have more.
 const STEP_PAGE_BYTES: usize = 4 << 20;
 /// Results of children in one answer; a single one may have more.
@@ -192,7 +188,7 @@ pub(crate) async fn load_revised(
 }
 
 /// Those of their flows that are not whole yet: nobody sees the members of these.
-async fn unfinished(
+pub(crate) async fn unfinished(
     shared: &Shared,
     executions: impl IntoIterator<Item = &Execution>,
 ) -> Result<BTreeSet<FlowId>, Rejection> {
@@ -301,7 +297,14 @@ pub(crate) async fn read_revised(
 }
 
 pub(crate) fn decode(key: Key, found: &Found, parts: PartMask) -> Result<Record, Rejection> {
-    Record::decode(key, &found.parts, parts).map_err(|error| Rejection::internal(format!("{key:?}: {error}")))
+    Record::decode(key, &found.parts, parts).map_err(|error| undecodable(key, &error))
+}
+
+pub(crate) fn undecodable(key: Key, error: &DecodeError) -> Rejection {
+    match error.is_newer {
+        true => Rejection::NewerFormat { what: format!("{key:?}: {error}").into() },
+        false => Rejection::internal(format!("{key:?}: {error}")),
+    }
 }
 
 pub fn unavailable(error: weft_store::Error) -> Rejection {
@@ -560,7 +563,13 @@ async fn listed(shared: &Shared, who: &Principal, filter: ListFilter) -> Result<
     weft_core::text::check_range("limit", limit as u64, 1, limits::LIST_LIMIT_MAX as u64)?;
     let mut cursor = filter.cursor.as_deref().map(parse_cursor).transpose()?;
     let wanted = filter.filter();
-    let walk = Walk { namespace: &who.namespace, filter: &wanted, ascending: filter.ascending, partition: None };
+    let walk = Walk {
+        namespace: &who.namespace,
+        filter: &wanted,
+        ascending: filter.ascending,
+        partition: None,
+        parts: Some(schema::LIGHT),
+    };
     let mut page = ListPage::default();
     let mut looked = 0;
     // The last one of a full page. Whether there is a next page is known when one more is found, or the end.
@@ -621,6 +630,8 @@ pub(crate) struct Walk<'a> {
     pub filter: &'a Filter,
     pub ascending: bool,
     pub partition: Option<PartitionId>,
+    /// Parts of each execution to load; none at all if the entries of the index are enough.
+    pub parts: Option<PartMask>,
 }
 
 impl Walk<'_> {
@@ -630,7 +641,7 @@ impl Walk<'_> {
     }
 
     /// Those of the entries that are meant and can be seen, with their places and revisions.
-    async fn seen(
+    pub async fn seen(
         &self,
         shared: &Shared,
         entries: &[Entry],
@@ -687,7 +698,7 @@ impl Walk<'_> {
             ranges: ranges.collect(),
             limit,
             descending: !self.ascending,
-            parts: Some(schema::LIGHT),
+            parts: self.parts,
         };
         let pages = shared.store.scan(self.partition, scan).await.map_err(unavailable)?;
         let mut more = pages.iter().any(|page| page.more);
@@ -746,29 +757,10 @@ impl Walk<'_> {
             ranges: vec![Range { prefix, after, until: None }],
             limit,
             descending: !self.ascending,
-            parts: Some(schema::LIGHT),
+            parts: self.parts,
         };
         let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?;
         let page = page.into_iter().next().unwrap_or_default();
         Ok((page.entries, page.more))
-    }
-}
-
-pub async fn count(shared: &Arc<Shared>, who: &Principal, filter: ListFilter) -> Result<Counts, Rejection> {
-    let wanted = filter.filter();
-    let walk = Walk { namespace: &who.namespace, filter: &wanted, ascending: filter.ascending, partition: None };
-    let mut counts = Counts::new();
-    let mut cursor = None;
-    loop {
-        let (entries, more) = walk.page(shared, cursor.as_ref(), COUNT_PAGE).await?;
-        for (_, _, execution) in walk.seen(shared, &entries).await? {
-            let spec = &execution.spec;
-            let group = (spec.lane.clone(), spec.kind.clone(), execution.public_state());
-            *counts.entry(group).or_default() += 1;
-        }
-        cursor = entries.iter().rev().find_map(place_of).or(cursor);
-        if !more {
-            return Ok(counts);
-        }
     }
 }

@@ -63,14 +63,21 @@ pub(crate) async fn beat(shared: &Shared, started_at: Time, which: Beat) {
         Err(error) => tracing::warn!(%error, "could not read the registry of nodes"),
     }
     let node = shared.membership.node;
+    let home = home(node, shared.description.partitions);
+    // The heartbeat's commit shows a loss in its own partition.
+    for partition in (0..shared.description.partitions).map(PartitionId).filter(|partition| *partition != home) {
+        // A partition whose queue is full commits often enough to notice a loss by itself.
+        let _ = shared.send(partition, Input::Verify, Urgency::Urgent);
+    }
     let heartbeat = Heartbeat {
-        partition: home(node, shared.description.partitions),
+        partition: home,
         node,
         name: shared.config.node.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         started_at,
         left: which == Beat::Last,
         claimed: shared.membership.mine().iter().map(|partition| partition.0).collect(),
+        filters: shared.filters.clone(),
         seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
     };
     let call = Call {
@@ -105,6 +112,7 @@ pub(crate) fn own(shared: &Shared, started_at: Time) -> Node {
             seen_at: shared.now(),
             left: false,
             claimed: shared.membership.mine().iter().map(|partition| partition.0).collect(),
+            filters: shared.filters.clone(),
             seen: shared.seen.all().iter().map(|position| (position.generation, position.seq)).collect(),
         },
     }
@@ -162,21 +170,26 @@ fn nodes_of(pages: Vec<weft_store::Page>) -> Vec<Node> {
 fn share(shared: &Shared, nodes: &[Node]) {
     let now = shared.now();
     let me = shared.membership.node;
-    let others = nodes.iter().filter(|node| node.uuid != me && node.is_live(now)).map(|node| node.uuid);
-    let live: Vec<Uuid> = others.chain([me]).collect();
-    if shared.membership.share(&live, shared.description.partitions) {
+    let others: Vec<&Node> = nodes.iter().filter(|node| node.uuid != me && node.is_live(now)).collect();
+    let equal = others.iter().filter(|node| node.body.filters == shared.filters).map(|node| node.uuid);
+    let equal: Vec<Uuid> = equal.chain([me]).collect();
+    let live: Vec<Uuid> = others.iter().map(|node| node.uuid).chain([me]).collect();
+    if shared.membership.share(&live, &equal, shared.description.partitions) {
         // What was due while nobody looked is handled at once.
         shared.hub.look_by(shared.runtime.clock());
     }
 }
 
-/// A position beyond what this node knows is checked against the store: if that does not reach so far, it has lost data.
+/// A position that this node does not know to be reached, nor to be told as lost, is checked against the store: if that does
+/// not reach so far, it has lost data.
 async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
     for (index, known) in shared.seen.all().into_iter().enumerate() {
         let partition = PartitionId(index as u16);
-        let furthest: Option<Position> = nodes.iter().filter_map(|node| node.seen(partition)).max();
-        let concerned = which == Beat::First || shared.membership.is_mine(partition);
-        let Some(seen) = furthest.filter(|seen| concerned && *seen > known) else { continue };
+        let concerned = which == Beat::First || shared.membership.places_in(partition);
+        // After a raise a node that knows little is further than one that saw more before it.
+        let is_beyond = |seen: &Position| concerned && loss::is_proof(*seen, known);
+        let seen = nodes.iter().filter_map(|node| node.seen(partition)).filter(is_beyond).max();
+        let Some(seen) = seen else { continue };
         let Ok(read) = shared.store.read(partition, Vec::new()).await else { continue };
         if loss::is_proof(seen, read.head.position) {
             let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);

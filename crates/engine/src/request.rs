@@ -188,11 +188,13 @@ pub struct Claim {
     pub session: Option<u64>,
     /// Take this one, whatever its lane and its place in the queue, or be refused. Such a claim does not wait.
     pub execution: Option<ExecutionId>,
-    pub lanes: Vec<LaneWish>,
+    /// Absent: those that the process registered or claimed with before, else `default`. An empty list is refused.
+    pub lanes: Option<Vec<LaneWish>>,
     pub lane_mode: LaneMode,
-    /// `None`: any kind.
+    /// Absent: those that the process registered, else any. An empty list is refused.
     pub kinds: Option<Vec<Text>>,
-    pub capabilities: Vec<Text>,
+    /// Absent: those that the process registered, else none. An empty list means none.
+    pub capabilities: Option<Vec<Text>>,
     pub max: usize,
     pub wait_ms: u64,
     pub lease_ms: u64,
@@ -221,10 +223,10 @@ impl Claim {
             instance: instance.into(),
             session: None,
             execution: None,
-            lanes: Vec::new(),
+            lanes: None,
             lane_mode: LaneMode::Weighted,
             kinds: None,
-            capabilities: Vec::new(),
+            capabilities: None,
             max: 1,
             wait_ms: 0,
             lease_ms: limits::LEASE_MS_DEFAULT,
@@ -245,13 +247,13 @@ impl Claim {
         self
     }
 
-    /// Adds a lane; without any the lane `default` is asked.
+    /// Adds a lane.
     pub fn lane(self, lane: impl Into<Text>) -> Self {
         self.weighted_lane(lane, 1)
     }
 
     pub fn weighted_lane(mut self, lane: impl Into<Text>, weight: u32) -> Self {
-        self.lanes.push(LaneWish { lane: lane.into(), weight });
+        self.lanes.get_or_insert_default().push(LaneWish { lane: lane.into(), weight });
         self
     }
 
@@ -266,7 +268,7 @@ impl Claim {
     }
 
     pub fn offers(mut self, capability: impl Into<Text>) -> Self {
-        self.capabilities.push(capability.into());
+        self.capabilities.get_or_insert_default().push(capability.into());
         self
     }
 
@@ -299,13 +301,15 @@ impl Claim {
         if self.execution.is_some() && self.wait_ms > 0 {
             return Err(Rejection::invalid("wait_ms", "is given, but a claim of one execution does not wait"));
         }
-        if self.lanes.len() > limits::CLAIM_LANES_MAX {
+        not_empty("lanes", &self.lanes)?;
+        if self.lanes.as_ref().is_some_and(|lanes| lanes.len() > limits::CLAIM_LANES_MAX) {
             return Err(Rejection::invalid("lanes", "has more than 64 entries"));
         }
-        for wish in &self.lanes {
+        for wish in self.lanes.iter().flatten() {
             text::check_name("lanes", &wish.lane)?;
             text::check_range("weight", u64::from(wish.weight), 1, 1000)?;
         }
+        not_empty("kinds", &self.kinds)?;
         if self.kinds.as_ref().is_some_and(|kinds| kinds.len() > limits::CLAIM_KINDS_MAX) {
             return Err(Rejection::invalid("kinds", "has more than 256 entries"));
         }
@@ -316,6 +320,16 @@ impl Claim {
             text::check_key("request_id", id)?;
         }
         Ok(())
+    }
+}
+
+/// Refuses an empty list where it would match no execution at all.
+pub(crate) fn not_empty<T>(field: &'static str, list: &Option<Vec<T>>) -> Result<(), Rejection> {
+    match list {
+        Some(list) if list.is_empty() => {
+            Err(Rejection::invalid(field, "is an empty list, which matches nothing; name at least one or leave it out"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Store, Wakes};
+use weft_store::{Description, Error, Full, Outcome, Page, Read, Resolution, Scan, Store, Wakes};
 
 /// `Store` with boxed futures, so that one engine type serves every store.
 pub trait AnyStore: Send + Sync + 'static {
@@ -98,6 +98,9 @@ impl<S: Store> AnyStore for Counted<S> {
             let failed = matches!(outcome, Outcome::NotApplied { .. } | Outcome::Unknown { .. });
             watch.telemetry.store.commit.answered(!failed, watch.took_us());
             watch.telemetry.commits.answered(&outcome);
+            if matches!(&outcome, Outcome::NotApplied { source, .. } if source.is::<Full>()) {
+                watch.telemetry.store.refused_as_full(watch.runtime.clock_us());
+            }
             outcome
         };
         Box::pin(call.instrument(span))

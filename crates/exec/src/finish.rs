@@ -20,6 +20,8 @@ pub enum Finish {
     },
     /// It was stopped and did not say what should become of its task.
     Stopped,
+    /// The program did not run, with the reason in at most [`MESSAGE_MAX`] bytes. Nothing of it depends on the task.
+    NotStarted(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,18 +54,24 @@ const BRIEF_MAX: usize = 500;
 pub mod category {
     /// The program ran and ended badly.
     pub const EXIT: &str = "exit";
-    /// The program could not be started.
+    /// The files that the program reads could not be written.
     pub const SPAWN: &str = "spawn";
 }
 
 /// By `sysexits.h`: the input is wrong, and no later try will make it right.
 const EX_DATAERR: i32 = 65;
 
-impl Failure {
-    pub(crate) fn spawn(message: impl AsRef<str>) -> Failure {
-        Failure::new(category::SPAWN, message.as_ref(), Retry::Policy)
-    }
+/// By the rules of shells: the program may not be executed, or was not found.
+const NOT_EXECUTABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
 
+impl Finish {
+    pub(crate) fn not_started(why: impl AsRef<str>) -> Finish {
+        Finish::NotStarted(cut(why.as_ref(), MESSAGE_MAX).to_owned())
+    }
+}
+
+impl Failure {
     pub(crate) fn new(category: &str, message: &str, retry: Retry) -> Failure {
         let message = cut(message, MESSAGE_MAX).to_owned();
         Failure { category: category.to_owned(), message, retry, detail: None }
@@ -71,12 +79,17 @@ impl Failure {
 
     /// The message in one line: of the end of stderr, its last line.
     pub fn brief(&self) -> String {
-        let (what, tail) = self.message.split_once(BEFORE_TAIL).unwrap_or((&self.message, ""));
-        let what = what.lines().next().unwrap_or_default();
-        match tail.lines().next_back() {
-            Some(last) => format!("{what}; stderr ended with `{}`", cut(last.trim(), BRIEF_MAX)),
-            None => what.to_owned(),
-        }
+        brief(&self.message)
+    }
+}
+
+/// A message in one line: the end of stderr in it is cut to its last line.
+pub fn brief(message: &str) -> String {
+    let (what, tail) = message.split_once(BEFORE_TAIL).unwrap_or((message, ""));
+    let what = what.lines().next().unwrap_or_default();
+    match tail.lines().next_back() {
+        Some(last) => format!("{what}; stderr ended with `{}`", cut(last.trim(), BRIEF_MAX)),
+        None => what.to_owned(),
     }
 }
 
@@ -100,6 +113,8 @@ pub(crate) fn decide(said: Option<Finish>, ending: Ending, output: Output, tail:
     };
     match ending.how {
         How::Exited(0) => Finish::Completed { result },
+        How::Exited(NOT_EXECUTABLE) => Finish::not_started(with_tail("exited with code 126, not executable", tail)),
+        How::Exited(NOT_FOUND) => Finish::not_started(with_tail("exited with code 127, not found", tail)),
         How::Exited(code) => {
             let retry = if code == EX_DATAERR { Retry::Never } else { Retry::Policy };
             bad_end(&format!("exited with code {code}"), json!({ "code": code }), retry, tail)
@@ -108,13 +123,12 @@ pub(crate) fn decide(said: Option<Finish>, ending: Ending, output: Output, tail:
             let name = signal_name(number);
             bad_end(&format!("was killed by {name}"), json!({ "signal": name }), Retry::Policy, tail)
         }
-        How::NotStarted(why) => Finish::Failed(Failure::spawn(why)),
+        How::NotStarted(why) => Finish::not_started(why),
         How::Unsupervised { started: true } => {
             bad_end("was killed because its supervisor had ended", json!({}), Retry::Policy, tail)
         }
         How::Unsupervised { started: false } => {
-            let message = with_tail("its supervisor ended before it started the program", tail);
-            Finish::Failed(Failure::spawn(message))
+            Finish::not_started(with_tail("its supervisor ended before it started the program", tail))
         }
     }
 }

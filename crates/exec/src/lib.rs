@@ -29,10 +29,10 @@ mod task;
 
 pub use body::Body;
 pub use control::LINE_MAX as CONTROL_LINE_MAX;
-pub use finish::{Failure, Finish, MESSAGE_MAX, Retry, category};
+pub use finish::{Failure, Finish, MESSAGE_MAX, Retry, brief, category};
 pub use inputs::{Input, InputFailure, Inputs};
 pub use output::{LOG_LINE_MAX, TAIL_LINES};
-pub use program::{Program, this_binary};
+pub use program::{Program, check_line, this_binary};
 pub use report::Report;
 pub use run::run;
 pub use supervise::supervise;

@@ -1,7 +1,9 @@
 //! What is run for every task, and how.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// The program of a worker. The same for all of its tasks.
@@ -55,6 +57,40 @@ fn is_one_program(line: &OsStr) -> bool {
     name.contains('/') && name.chars().all(plain) && !line.contains([';', '&', '|', '(', ')', '`', '\n'])
 }
 
+/// Refuses a line for the shell whose first command cannot be started, with the reason. A first word that only the shell
+/// can read (in quotes, with a `$`, an assignment) is not looked at.
+pub fn check_line(line: &OsStr) -> Result<(), String> {
+    let Some(name) = line.to_str().and_then(first_command) else { return Ok(()) };
+    if !name.contains('/') {
+        // The shell's own words and the PATH, by the one that will look for it.
+        let found = Command::new("/bin/sh").args(["-c", "command -v -- \"$1\" > /dev/null", "sh", name]).status();
+        return match found {
+            Ok(status) if !status.success() => {
+                Err(format!("there is no program `{name}` on the PATH; name another one, or give its whole path"))
+            }
+            // A shell that cannot be started says so at the first task.
+            _ => Ok(()),
+        };
+    }
+    match std::fs::metadata(name) {
+        Err(error) => Err(format!("cannot start `{name}`: {error}; name a program that is there")),
+        Ok(file) if !file.is_file() => Err(format!("cannot start `{name}`: it is not a file")),
+        Ok(file) if file.permissions().mode() & 0o111 == 0 => {
+            Err(format!("cannot start `{name}`: it may not be executed; `chmod +x {name}` allows it"))
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The name of the first command of a line, if it is written in plain letters and is not a function that the line defines.
+fn first_command(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '/' | '.' | '_' | '-' | '+');
+    let (name, rest) = line.split_at(line.find(|letter| !plain(letter)).unwrap_or(line.len()));
+    let ends = rest.is_empty() || rest.starts_with(|letter: char| letter.is_whitespace() || ";&|".contains(letter));
+    (ends && !name.is_empty() && !rest.trim_start().starts_with('(')).then_some(name)
+}
+
 fn joined(start: &str, end: &OsStr) -> OsString {
     let mut whole = OsString::from(start);
     whole.push(end);
@@ -72,6 +108,36 @@ pub fn this_binary(subcommand: &str) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cli_12_a_line_is_refused_only_if_its_first_command_is_surely_missing() {
+        for line in [
+            "",
+            "true",
+            " tr a-z A-Z",
+            "/bin/sh -c x",
+            "if true; then ./none; fi",
+            "cd / && ./none",
+            "A=1 ./none",
+            "'./a b'",
+            "$HOME/none",
+            "~/none",
+            "2>log true",
+            "fn () { true; }; fn",
+            "{ ./none; }",
+        ] {
+            assert_eq!(check_line(line.as_ref()), Ok(()), "{line}");
+        }
+        for (line, wanted) in [
+            ("./no-such-program", "cannot start `./no-such-program`: No such file"),
+            ("no-such-program | cat", "no program `no-such-program` on the PATH"),
+            ("/tmp; true", "`/tmp`: it is not a file"),
+            ("/etc/passwd x", "`chmod +x /etc/passwd`"),
+        ] {
+            let told = check_line(line.as_ref()).unwrap_err();
+            assert!(told.contains(wanted), "{line}: {told}");
+        }
+    }
 
     #[test]
     fn only_a_program_by_its_path_takes_the_place_of_the_shell() {

@@ -1,7 +1,7 @@
 //! Running one task from its input to its outcome.
 
 use crate::ending::Ending;
-use crate::finish::{self, Failure, Finish};
+use crate::finish::{self, Finish};
 use crate::folder::Folder;
 use crate::lines::Pipe;
 use crate::program::Program;
@@ -23,7 +23,7 @@ use tokio::sync::{Notify, mpsc, watch};
 pub async fn run(program: &Program, task: Task, stop: impl Future, reports: mpsc::Sender<Report>) -> Finish {
     match try_run(program, task, stop, reports).await {
         Ok(finish) => finish,
-        Err(failure) => Finish::Failed(failure),
+        Err(why) => Finish::not_started(why),
     }
 }
 
@@ -32,11 +32,11 @@ async fn try_run(
     task: Task,
     stop: impl Future,
     reports: mpsc::Sender<Report>,
-) -> Result<Finish, Failure> {
+) -> Result<Finish, String> {
     if program.command.is_empty() {
-        return Err(Failure::spawn("there is no program to start; name one"));
+        return Err("there is no program to start; name one".to_owned());
     }
-    let no_folder = |error: io::Error| Failure::spawn(format!("could not make a folder for the task: {error}"));
+    let no_folder = |error: io::Error| format!("could not make a folder for the task: {error}");
     let (task, folder) = prepare(task, program.input_as_file).await.map_err(no_folder)?;
     let (control, control_in) = open(&folder).map_err(no_folder)?;
     let (supervised, pipes) = supervised::start(program, &task, &folder)?;

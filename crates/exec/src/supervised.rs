@@ -1,7 +1,6 @@
 //! A program that runs, seen from its worker: starting it by its supervisor, telling it to end, and hearing how it did.
 
 use crate::ending::{Cause, Ending, How};
-use crate::finish::Failure;
 use crate::folder::Folder;
 use crate::link::{TERMINATE, Word};
 use crate::marked;
@@ -35,13 +34,11 @@ pub struct Pipes {
     pub stderr: pipe::Receiver,
 }
 
-pub fn start(program: &Program, task: &Task, folder: &Folder) -> Result<(Supervised, Pipes), Failure> {
+pub fn start(program: &Program, task: &Task, folder: &Folder) -> Result<(Supervised, Pipes), String> {
     let [binary, arguments @ ..] = program.supervisor.as_slice() else {
-        return Err(Failure::spawn("there is no supervisor to start the program with"));
+        return Err("there is no supervisor to start the program with".to_owned());
     };
-    let failed = |error: io::Error| {
-        Failure::spawn(format!("could not start the supervisor `{}`: {error}", binary.to_string_lossy()))
-    };
+    let failed = |error: io::Error| format!("could not start the supervisor `{}`: {error}", binary.to_string_lossy());
     let mut command = Command::new(binary);
     command.args(arguments).arg(folder.path()).args(&program.command);
     for name in task::withheld() {

@@ -70,7 +70,7 @@ pub async fn around(
         pack::pack(&mut response, packing).await;
     }
     if let Some(leftover) = leftover {
-        leftover.settle(&mut response).await;
+        leftover.settle(&mut response, shared.drain.has_begun()).await;
     }
     reply::finish(&mut response, &id, app.engine().now().ms());
     if let Some(origin) = origin {

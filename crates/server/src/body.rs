@@ -7,12 +7,16 @@ use flate2::read::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use http_body_util::BodyExt;
-use std::io::Read;
+use std::error::Error;
+use std::io::{self, ErrorKind, Read};
 use std::time::Duration;
+use tokio::time::Instant;
 use weft_api::{Code, JSON_DEPTH_MAX, Problem, json_depth};
 
 /// A body that brings nothing for so long is given up.
 const IDLE: Duration = Duration::from_secs(30);
+/// A body must have arrived after this time, however steadily it trickles.
+const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// The field of a payload whose bytes are written in base64.
 const BASE64: &[u8] = b"\"base64\"";
@@ -57,11 +61,12 @@ async fn arrived(headers: &HeaderMap, mut body: Body, max: usize, share: &mut Sh
     }
     share.grow(declared.unwrap_or(0))?;
     let mut bytes = BytesMut::new();
+    let latest = Instant::now() + ARRIVAL;
     loop {
-        let frame = match tokio::time::timeout(IDLE, body.frame()).await {
+        let frame = match tokio::time::timeout_at(latest.min(Instant::now() + IDLE), body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(Problem::new(Code::RequestTimeout, "the body ended before its end")),
+            Ok(Some(Err(error))) => return Err(broken(&error)),
             Err(_) => return Err(Problem::new(Code::RequestTimeout, "the body did not arrive in time")),
         };
         if let Some(data) = frame.data_ref() {
@@ -73,6 +78,16 @@ async fn arrived(headers: &HeaderMap, mut body: Body, max: usize, share: &mut Sh
         }
     }
     Ok(bytes.freeze())
+}
+
+/// A body whose framing is wrong is the caller's fault; one that is cut off may arrive whole when it is sent again.
+fn broken(error: &axum::Error) -> Problem {
+    let causes = std::iter::successors(Some(error as &(dyn Error + 'static)), |&cause| cause.source());
+    let malformed = |cause: &&io::Error| matches!(cause.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData);
+    match causes.filter_map(|cause| cause.downcast_ref::<io::Error>()).find(malformed) {
+        Some(cause) => Problem::invalid("body", format!("is not framed as HTTP asks: {cause}")),
+        None => Problem::new(Code::RequestTimeout, "the body ended before its end"),
+    }
 }
 
 fn too_large(max: usize, got: Option<usize>) -> Problem {
@@ -139,6 +154,7 @@ mod tests {
     use crate::budget::{BodyMemory, Budget};
     use flate2::Compression;
     use flate2::write::GzEncoder;
+    use futures_util::StreamExt;
     use std::io::Write;
 
     async fn taken(headers: &HeaderMap, body: Body, max: Max) -> Result<Bytes, Problem> {
@@ -203,6 +219,25 @@ mod tests {
         assert!(taken(&headers, Body::from(r#"{"base64":"AAAAAAAAAAAA"}"#), max).await.is_ok());
         let plain = taken(&headers, Body::from(r#"{"text":"AAAAAAAAAAAA"}"#), max).await;
         assert_eq!(plain.unwrap_err().code, Code::PayloadTooLarge);
+    }
+
+    /// So many bytes, each 2 s after the one before it.
+    fn trickled(bytes: u8) -> Body {
+        let bytes = futures_util::stream::iter(0..bytes).then(async |_| {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            Ok::<_, std::io::Error>(Bytes::from_static(b" "))
+        });
+        Body::from_stream(bytes)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_comes_byte_by_byte_is_given_up_after_its_time() {
+        let (headers, begun) = (HeaderMap::new(), Instant::now());
+        assert_eq!(taken(&headers, trickled(29), Max::of(1_000)).await.unwrap().len(), 29);
+        assert_eq!(begun.elapsed().as_secs(), 58);
+        let begun = Instant::now();
+        let refused = taken(&headers, trickled(200), Max::of(1_000)).await.unwrap_err();
+        assert_eq!((refused.code, begun.elapsed().as_secs()), (Code::RequestTimeout, 60));
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! Stopping without losing an answer: new calls are refused, those that are on their way end, those that wait are let go.
+//! Stopping without losing an answer: calls that are new or have not arrived whole are refused, those that are on their way
+//! end, those that wait are let go.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ pub struct Drain {
     none_left: Notify,
 }
 
-/// One call that is being answered.
+/// One call that has arrived whole and is being answered.
 pub struct InFlight<'a>(&'a Drain);
 
 impl Drop for InFlight<'_> {

@@ -67,11 +67,11 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).at.elapsed() < ALIVE
     }
 
-    /// Why the node takes no work, in a word; none if it does. One look that fails is forgiven.
+    /// Why the node takes no work, in a word; none if it does. One look that fails is forgiven, unless it is certain.
     pub fn not_ready(&self) -> Option<&'static str> {
         let looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match looked.well_at {
-            Some(at) if at.elapsed() < REACHED && looked.why != Some("draining") => None,
+            Some(at) if at.elapsed() < REACHED && !matches!(looked.why, Some("draining" | "store_full")) => None,
             Some(_) => Some(looked.why.unwrap_or("store_unreachable")),
             None => Some(looked.why.unwrap_or("starting")),
         }

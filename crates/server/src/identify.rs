@@ -5,6 +5,7 @@ use crate::auth::{self, Good, RateClass};
 use crate::cors::Origins;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
+use http::uri::Scheme;
 use http::{Extensions, HeaderMap, HeaderName};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -136,16 +137,9 @@ fn too_often(shared: &Shared, ms: u64) -> Problem {
         .retry_after(ms)
 }
 
-/// A server without keys answers this machine only, and no web page that was led here by its name server or is not
-/// among those that may call.
+/// Refuses a request to a server without keys unless its `Host` is this machine and its `Origin`, if a browser sent one,
+/// is that of the server itself or listed: another port of this machine is another page.
 pub fn check_local(parts: &Parts, origins: &Origins) -> Result<(), Problem> {
-    let refused = |what: &str, value: &str| {
-        Problem::new(
-            Code::Forbidden,
-            format!("the {what} `{value}` is not this machine, and this server asks for no keys"),
-        )
-        .hint("call `localhost`, or run `weft serve`, which asks for keys")
-    };
     // HTTP/2 has the host in the URL instead.
     let host = match header(&parts.headers, &HOST)? {
         Some(host) => Some(host),
@@ -153,15 +147,18 @@ pub fn check_local(parts: &Parts, origins: &Origins) -> Result<(), Problem> {
     };
     let host = host.unwrap_or_default();
     if !is_local(&host) {
-        return Err(refused("host", &host));
+        let detail = format!("the host `{host}` is not this machine, and this server asks for no keys");
+        let problem = Problem::new(Code::Forbidden, detail);
+        return Err(problem.hint("call `localhost`, or run `weft serve`, which asks for keys"));
     }
-    if let Some(origin) = header(&parts.headers, &ORIGIN)? {
-        let host = origin.split_once("://").map_or("", |(_, host)| host);
-        if !is_local(host) && origins.allowed(&parts.headers).is_none() {
-            return Err(refused("origin", &origin));
-        }
+    let Some(origin) = header(&parts.headers, &ORIGIN)? else { return Ok(()) };
+    let own = format!("{}://{host}", parts.extensions.get::<Scheme>().unwrap_or(&Scheme::HTTP));
+    if origin.eq_ignore_ascii_case(&own) || origins.allowed(&parts.headers).is_some() {
+        return Ok(());
     }
-    Ok(())
+    let detail = format!("the origin `{origin}` is not `{own}`, and this server asks for no keys");
+    let problem = Problem::new(Code::Forbidden, detail);
+    Err(problem.hint("list the origin in `server.cors_origins`, or run `weft serve`, which asks for keys"))
 }
 
 fn is_local(host: &str) -> bool {

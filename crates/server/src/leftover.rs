@@ -21,10 +21,20 @@ const LEFT_TIME: Duration = Duration::from_secs(2);
 
 /// The other end of a body that was given to somebody.
 pub struct Leftover {
-    left: Arc<Mutex<Option<Body>>>,
+    rest: Arc<Mutex<Rest>>,
     /// The caller sends its body only when asked to, and is not asked to in order to throw it away.
     on_demand: bool,
     activity: Option<Arc<Activity>>,
+}
+
+/// What has not been read of a body.
+#[derive(Default)]
+enum Rest {
+    #[default]
+    Nothing,
+    Unread(Body),
+    /// Nobody can say where the next request begins.
+    Broken,
 }
 
 /// Lets a request's body come back if it is not read to its end. None if there is nothing to come back.
@@ -34,20 +44,26 @@ pub fn lend(request: &mut Request) -> Option<Leftover> {
     if !one_after_the_other || request.body().is_end_stream() {
         return None;
     }
-    let left = Arc::default();
+    let rest = Arc::default();
     let on_demand = request.headers().contains_key(EXPECT);
     let activity = request.extensions().get::<Arc<Activity>>().cloned();
     let body = std::mem::take(request.body_mut());
-    *request.body_mut() = Body::new(Lent { body: Some(body), left: Arc::clone(&left) });
-    Some(Leftover { left, on_demand, activity })
+    *request.body_mut() = Body::new(Lent { body: Some(body), rest: Arc::clone(&rest) });
+    Some(Leftover { rest, on_demand, activity })
 }
 
 impl Leftover {
-    /// Sees to what was not read before `response` is sent.
-    pub async fn settle(self, response: &mut Response) {
-        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(mut body) = left else { return };
-        if !self.on_demand && body.size_hint().lower() <= LEFT_MAX && throw_away(&mut body).await {
+    /// Sees to what was not read before `response` is sent. With `is_last` nothing is read any more: the server stops.
+    pub async fn settle(self, response: &mut Response, is_last: bool) {
+        let rest = std::mem::take(&mut *self.rest.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_read = match rest {
+            Rest::Nothing => true,
+            Rest::Unread(mut body) => {
+                !is_last && !self.on_demand && body.size_hint().lower() <= LEFT_MAX && throw_away(&mut body).await
+            }
+            Rest::Broken => false,
+        };
+        if is_read {
             return;
         }
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -76,7 +92,13 @@ async fn throw_away(body: &mut Body) -> bool {
 struct Lent {
     /// None once it has ended.
     body: Option<Body>,
-    left: Arc<Mutex<Option<Body>>>,
+    rest: Arc<Mutex<Rest>>,
+}
+
+impl Lent {
+    fn leave(&self, rest: Rest) {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = rest;
+    }
 }
 
 impl http_body::Body for Lent {
@@ -88,6 +110,9 @@ impl http_body::Body for Lent {
         let frame = ready!(Pin::new(body).poll_frame(cx));
         if !matches!(frame, Some(Ok(_))) {
             self.body = None;
+        }
+        if matches!(frame, Some(Err(_))) {
+            self.leave(Rest::Broken);
         }
         Poll::Ready(frame)
     }
@@ -103,7 +128,8 @@ impl http_body::Body for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let left = self.body.take().filter(|body| !body.is_end_stream());
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = left;
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            self.leave(Rest::Unread(body));
+        }
     }
 }

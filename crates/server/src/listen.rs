@@ -10,6 +10,7 @@ use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use bytes::Bytes;
+use http::uri::Scheme;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -213,11 +214,11 @@ impl Connection {
     async fn accept(self, stream: TcpStream, identity: Option<Arc<Identity>>) {
         // Replies are written whole: waiting to fill a packet only makes them late.
         let _ = stream.set_nodelay(true);
-        let Some(identity) = identity else { return self.serve(stream, None).await };
+        let Some(identity) = identity else { return self.serve(stream, Scheme::HTTP, None).await };
         let handshake = tokio_rustls::TlsAcceptor::from(identity.config()).accept(stream);
         if let Ok(Ok(stream)) = tokio::time::timeout(self.silence().head, handshake).await {
             let subject = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).and_then(tls::subject);
-            self.serve(stream, subject.map(Subject)).await;
+            self.serve(stream, Scheme::HTTPS, subject.map(Subject)).await;
         }
     }
 
@@ -225,7 +226,12 @@ impl Connection {
         self.app.shared.options.silence
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, subject: Option<Subject>) {
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        scheme: Scheme,
+        subject: Option<Subject>,
+    ) {
         let (silence, activity) = (self.silence(), Activity::new());
         let Self { app, peer, router, builder, watcher } = self;
         let io = TokioIo::new(Observed::new(stream, app.clone(), activity.clone()));
@@ -235,6 +241,7 @@ impl Connection {
             let answering = seen.answering();
             let client = proxies.client(peer, request.headers());
             request.extensions_mut().insert(Peer(client));
+            request.extensions_mut().insert(scheme.clone());
             if let Some(subject) = &subject {
                 request.extensions_mut().insert(subject.clone());
             }

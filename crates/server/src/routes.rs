@@ -58,7 +58,6 @@ fn operation(app: App, spec: &'static Spec) -> MethodRouter {
         async move {
             around(&app, spec.path, request, async |request, name| {
                 let incoming = Incoming { spec, path: values(params) };
-                let _in_flight = app.shared.drain.enter()?;
                 handle::call(&app, incoming, request, name).await
             })
             .await

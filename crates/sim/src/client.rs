@@ -59,6 +59,9 @@ fn sending(submission: &Submission) -> impl Fn(Client) -> Work + use<> {
     }
 }
 
+/// Tag that callers set to the token of their call.
+pub const MARK_TAG: &str = "mark";
+
 /// What clients and operators do to an execution.
 #[derive(Clone, Copy)]
 enum Act {
@@ -213,7 +216,7 @@ async fn steer_one(caller: &mut Caller, id: ExecutionId, act: Act) {
         }
         Act::SetTags => {
             act_on(caller, id, "set_tags", 3, move |client, token| {
-                let tagging = Tagging::new(id).set("mark", token);
+                let tagging = Tagging { reason: token.clone(), ..Tagging::new(id).set(MARK_TAG, token) };
                 Box::pin(async move { client.set_tags(tagging).await.map(|_| Ack::Tags) })
             })
             .await;
@@ -266,6 +269,7 @@ async fn replay(caller: &mut Caller, id: ExecutionId, number: u64) {
 /// A read sees at least what was committed when it was sent.
 async fn look(caller: &mut Caller, id: ExecutionId) {
     let outside = caller.outside.clone();
+    let sent_ms = outside.now_ms();
     let before = outside.cluster.judge.lock().execution(id).map(|execution| execution.hot.updated_at);
     let called = outside
         .cluster
@@ -276,6 +280,7 @@ async fn look(caller: &mut Caller, id: ExecutionId) {
     let (Some(answer), Some(before)) = (called.answer, before) else { return };
     let mut judge = outside.cluster.judge.lock();
     match answer {
+        _ if judge.lost_since(id.partition(), sent_ms) => {}
         Ok(seen) if seen < before => {
             judge.violation("EX-69", format!("a read of {id} saw {seen:?}, committed was {before:?}"));
         }

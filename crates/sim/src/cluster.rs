@@ -2,7 +2,7 @@
 //!
 //! A call runs inside its node, like a request in a server: it dies with the node, while its caller learns nothing.
 
-use crate::checker::SharedJudge;
+use crate::checker::{Memory, SharedJudge};
 use crate::dice::Dice;
 use crate::executor::{Group, World, within};
 use crate::node::{NETWORK, NetworkSleeper, SimRuntime, Skew};
@@ -14,15 +14,20 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
+use weft_core::PartitionId;
 use weft_core::limits::Limits;
 use weft_engine::{Client, Config, Engine, Stats};
 use weft_store::faulty::{Faults, Faulty};
-use weft_store::memory::MemoryStore;
+use weft_store::memory::{MemoryStore, Saved};
 
 pub const NAMESPACE: &str = "sim";
 
 /// How long a caller waits for a reply beyond what it asked to wait for.
 const PATIENCE_MS: u64 = 15_000;
+
+/// Time without crash, pause and outage after which the live nodes share all partitions among themselves: a dead node
+/// counts as live for 10 s, and the registry is read every 3 s.
+const SETTLED_MS: u64 = 20_000;
 
 type NodeStore = Faulty<Truth<MemoryStore>>;
 
@@ -34,6 +39,10 @@ pub struct Cluster {
     store: MemoryStore,
     nodes: Mutex<Vec<Node>>,
     healed: AtomicBool,
+    /// The partition that gives no answer, and since when.
+    outage: Mutex<Option<(PartitionId, u64)>>,
+    /// When a node last crashed or went on after a pause, or an outage ended.
+    shaken_ms: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -72,6 +81,8 @@ impl Cluster {
             store,
             nodes,
             healed: AtomicBool::new(false),
+            outage: Mutex::new(None),
+            shaken_ms: AtomicU64::new(0),
             counts: Mutex::new(BTreeMap::new()),
         });
         for index in 0..cluster.size() {
@@ -108,11 +119,39 @@ impl Cluster {
 
     fn faults(&self) -> Faults {
         if !self.is_healed() {
-            return self.settings.faults;
+            let silent = self.outage().map(|(partition, _)| partition);
+            return Faults { silent, ..self.settings.faults };
         }
         let Faults { before_ms, after_ms, .. } = self.settings.faults;
         let wake_lost = if self.settings.deaf { 1000 } else { 0 };
         Faults { before_ms, after_ms, wake_lost, ..Faults::default() }
+    }
+
+    fn outage(&self) -> Option<(PartitionId, u64)> {
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this partition gives no answer to any node, and every other one does.
+    fn set_outage(&self, partition: Option<PartitionId>) {
+        let now_ms = self.world.now_ms();
+        *self.outage.lock().unwrap_or_else(PoisonError::into_inner) = partition.map(|partition| (partition, now_ms));
+        self.judge.lock().log.remark(|| format!("{now_ms} without answer: {partition:?}"));
+        let faults = self.faults();
+        for node in &*self.nodes() {
+            if let Some(faulty) = &node.faulty {
+                faulty.set_faults(faults);
+            }
+        }
+    }
+
+    /// Checks the timers of the other partitions during an outage. No node can read the registry then, so the share of
+    /// a node that crashed shortly before is scanned by nobody until the outage ends.
+    pub fn check_outage(&self) {
+        let Some((silent, since_ms)) = self.outage().filter(|_| !self.is_healed()) else { return };
+        let is_settled = self.shaken_ms.load(Ordering::Relaxed) + SETTLED_MS <= since_ms;
+        if is_settled && (0..self.size()).all(|index| self.is_up(index)) {
+            self.judge.lock().check_beside(silent, since_ms, self.world.now_ms());
+        }
     }
 
     /// Begins the next life of a node on the same store.
@@ -127,14 +166,14 @@ impl Cluster {
             node.in_flight = Arc::new(AtomicU64::new(0));
             (node.life, node.group, node.in_flight.clone())
         };
-        let number = index as u64 * 1_000 + life;
+        let number = life_number(index, life);
         let mut dice = Dice::new(seed, "node", number);
         let skew = Skew::draw(&mut dice, self.settings.skew_ms, self.settings.drift_permille, self.world.now_ms());
         let truth = Arc::new(Truth::new(Arc::new(self.store.node_handle()), self.judge.clone()));
         let sleeper = Arc::new(NetworkSleeper(self.world.clone()));
         let faulty = Arc::new(Faulty::new(truth, self.faults(), dice.number(), sleeper));
         self.nodes()[index].faulty = Some(faulty.clone());
-        let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight, index));
+        let store = Arc::new(Sight::new(faulty, self.judge.clone(), in_flight, index, number));
         let runtime = Arc::new(SimRuntime::new(self.world.clone(), group, skew, dice));
         // Members that nobody seals end within the time that a seed has.
         let limits = Limits { seal_by_ms: 30_000, ..Limits::default() };
@@ -169,16 +208,18 @@ impl Cluster {
 
     /// Ends a node at whatever it was doing.
     pub fn crash(&self, index: usize) {
-        let (group, engine, faulty, in_flight) = {
+        let (life, group, engine, faulty, in_flight) = {
             let mut nodes = self.nodes();
             let node = &mut nodes[index];
             node.paused = false;
-            (node.group, node.engine.take(), node.faulty.take(), node.in_flight.load(Ordering::Relaxed))
+            (node.life, node.group, node.engine.take(), node.faulty.take(), node.in_flight.load(Ordering::Relaxed))
         };
         if in_flight > 0 {
             self.judge.lock().sometimes("node crash with commit in flight");
         }
+        self.shaken_ms.store(self.world.now_ms(), Ordering::Relaxed);
         self.world.kill(group);
+        self.judge.lock().node_ended(life_number(index, life));
         drop(engine);
         self.gather_counts(faulty.as_deref());
     }
@@ -186,6 +227,20 @@ impl Cluster {
     fn gather_counts(&self, faulty: Option<&NodeStore>) {
         for (name, times) in faulty.map(NodeStore::counts).unwrap_or_default() {
             self.count(name, times);
+        }
+    }
+
+    /// The partition as it is, to go back to.
+    fn save(&self, partition: PartitionId) -> (Saved, Memory) {
+        (self.store.save(partition), self.judge.lock().save(partition))
+    }
+
+    /// Loses every commit since the partition was saved, if there is any.
+    fn go_back(&self, (saved, memory): &(Saved, Memory)) {
+        if self.judge.lock().has_moved_since(memory) {
+            self.store.go_back(saved);
+            self.judge.lock().go_back(memory, self.world.now_ms());
+            self.count("store_went_back", 1);
         }
     }
 
@@ -198,6 +253,7 @@ impl Cluster {
 
     pub fn resume(&self, index: usize) {
         self.remark(index, "goes on");
+        self.shaken_ms.store(self.world.now_ms(), Ordering::Relaxed);
         let mut nodes = self.nodes();
         nodes[index].paused = false;
         self.world.resume(nodes[index].group);
@@ -295,6 +351,11 @@ impl Cluster {
     }
 }
 
+/// One number for each life of each node.
+fn life_number(index: usize, life: u64) -> u64 {
+    index as u64 * 1_000 + life
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Good,
@@ -360,5 +421,53 @@ pub async fn chaos(cluster: Arc<Cluster>, settings: Settings) {
             if crashes { back.start(index) } else { back.resume(index) }
         };
         cluster.world.spawn(NETWORK, Box::pin(task));
+    }
+}
+
+/// Leaves one partition at a time without answer until the faults end.
+pub async fn outages(cluster: Arc<Cluster>, settings: Settings) {
+    let mut dice = Dice::new(settings.seed, "outages", 0);
+    let every = settings.outage_every_ms;
+    if every == 0 {
+        return;
+    }
+    loop {
+        cluster.world.sleep(dice.between(every / 2, 2 * every)).await;
+        if cluster.is_healed() {
+            return;
+        }
+        cluster.count("outage", 1);
+        cluster.set_outage(Some(PartitionId(dice.below(settings.partitions.into()) as u16)));
+        let most_ms = dice.weighted(&[(1, 10_000), (2, 60_000)]);
+        cluster.world.sleep(dice.between(most_ms / 2, most_ms)).await;
+        cluster.set_outage(None);
+        cluster.shaken_ms.store(cluster.world.now_ms(), Ordering::Relaxed);
+    }
+}
+
+/// Lets partitions go back in time until the faults end: by a moment or by many seconds, now and then to one state twice,
+/// often while a commit is on its way.
+pub async fn losses(cluster: Arc<Cluster>, settings: Settings) {
+    let mut dice = Dice::new(settings.seed, "losses", 0);
+    let every = settings.loss_every_ms;
+    if every == 0 {
+        return;
+    }
+    loop {
+        cluster.world.sleep(dice.between(every / 2, 2 * every)).await;
+        let partition = PartitionId(dice.below(settings.partitions.into()) as u16);
+        let saved = cluster.save(partition);
+        let span_ms = dice.weighted(&[(3, 30), (3, 500), (2, 4_000), (1, 20_000)]);
+        for _ in 0..dice.weighted(&[(4, 1), (1, 2)]) {
+            cluster.world.sleep(dice.between(1, span_ms)).await;
+            if dice.chance(500) {
+                let node = dice.below(cluster.size() as u64) as usize;
+                cluster.wait_for_flight(node, &mut dice).await;
+            }
+            if cluster.is_healed() {
+                return;
+            }
+            cluster.go_back(&saved);
+        }
     }
 }

@@ -20,6 +20,6 @@ mod tap;
 mod worker;
 mod workload;
 
-pub use report::{Options, Report, SOMETIMES, run, shrink};
+pub use report::{Options, Red, Report, SOMETIMES, run, shrink};
 pub use scenario::{Scenario, Settings, Trouble};
 pub use seed::{SeedReport, run_seed, trace_seed};

@@ -5,6 +5,7 @@ use crate::seed::{SeedReport, run_seed};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 use weft_core::planted::Defect;
 
@@ -65,9 +66,30 @@ pub struct Report {
     pub sometimes: BTreeMap<&'static str, u64>,
     pub starved: u64,
     pub violations: Vec<String>,
+    /// Seeds with a violation, in order.
+    #[serde(skip)]
+    pub red: Vec<Red>,
     /// Over the logs of all seeds, in order.
     pub log_hash: String,
     pub version: &'static str,
+}
+
+/// A seed with a violation. Its display is the first violation, how many more there are, and the line that repeats it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Red {
+    pub seed: u64,
+    pub first: String,
+    /// Violations after the first.
+    pub more: usize,
+}
+
+impl fmt::Display for Red {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first.rsplit_once('\n').filter(|_| self.more > 0) {
+            Some((violation, replay)) => write!(f, "{violation}\n  … and {} more\n{replay}", self.more),
+            None => f.write_str(&self.first),
+        }
+    }
 }
 
 impl Report {
@@ -78,7 +100,7 @@ impl Report {
 }
 
 /// The rare states that a good search reaches.
-pub const SOMETIMES: [&str; 14] = [
+pub const SOMETIMES: [&str; 15] = [
     "lease lost between claim and first renewal",
     "completion by the zombie right after reclaim",
     "unknown then applied",
@@ -93,6 +115,7 @@ pub const SOMETIMES: [&str; 14] = [
     "node crash with commit in flight",
     "claim repeated with request id returns the same leases",
     "duplicate submit",
+    "a loss was told in the feed",
 ];
 
 /// Runs the seeds, one after the other, on this thread.
@@ -164,6 +187,9 @@ impl Report {
         for (state, times) in one.sometimes {
             *self.sometimes.entry(state).or_default() += times;
         }
+        if let Some(first) = one.violations.first() {
+            self.red.push(Red { seed: one.seed, first: first.clone(), more: one.violations.len() - 1 });
+        }
         self.violations.extend(one.violations);
     }
 
@@ -195,4 +221,24 @@ pub fn shrink(scenario: &Scenario, seed: u64) -> String {
     let executions = smallest.executions_max.map_or("all".to_owned(), |most| format!("at most {most}"));
     let left = if left.is_empty() { "no faults".to_owned() } else { format!("faults in {}", left.join(", ")) };
     format!("still red with {left} and {executions} executions:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_red_seed_is_told_once_with_a_count_of_further_violations() {
+        let replay = "replay: weft sim --scenario mixed --seed 7";
+        let told = |rule: &str| format!("{rule} at 5: lost\n  sparse, log abc\n  {replay}");
+        let mut report = Report::default();
+        let one = crate::seed::run_seed(&Scenario::named("calm").expect("listed").with_at_most(1), 0);
+        let red = |seed, violations| SeedReport { seed, violations, ..one.clone() };
+        report.add(red(7, vec![told("RI-1"), told("RI-2"), told("RI-3")]));
+        report.add(red(8, Vec::new()));
+        report.add(red(9, vec![told("RI-4")]));
+        let shown: Vec<String> = report.red.iter().map(Red::to_string).collect();
+        let first = format!("RI-1 at 5: lost\n  sparse, log abc\n  … and 2 more\n  {replay}");
+        assert_eq!((shown, report.violations.len()), (vec![first, told("RI-4")], 4));
+    }
 }

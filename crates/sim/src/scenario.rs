@@ -28,10 +28,12 @@ pub enum Trouble {
     Workers,
     /// Operators who hold, revoke, force, purge and replay.
     Operators,
+    /// One partition at a time that gives no answer.
+    Outages,
 }
 
 impl Trouble {
-    pub const ALL: [Trouble; 9] = [
+    pub const ALL: [Trouble; 10] = [
         Trouble::Refusals,
         Trouble::Unknowns,
         Trouble::Reads,
@@ -41,6 +43,7 @@ impl Trouble {
         Trouble::Calls,
         Trouble::Workers,
         Trouble::Operators,
+        Trouble::Outages,
     ];
 
     pub fn name(self) -> String {
@@ -66,20 +69,24 @@ enum Focus {
     Nodes,
     Commits,
     Leases,
+    Alone,
+    Losses,
 }
 
 impl Scenario {
-    pub const NAMES: [&'static str; 5] = ["mixed", "calm", "crashes", "commits", "leases"];
+    pub const NAMES: [&'static str; 7] = ["mixed", "calm", "crashes", "commits", "leases", "alone", "losses"];
 
     /// `None` if there is no scenario of that name.
     pub fn named(name: &str) -> Option<Self> {
         use Trouble::*;
         let (name, focus, off): (_, _, &[Trouble]) = match name {
             "mixed" => ("mixed", Focus::Everything, &[]),
-            "calm" => ("calm", Focus::Everything, &[Refusals, Unknowns, Reads, Wakes, Nodes, Clocks, Calls]),
-            "crashes" => ("crashes", Focus::Nodes, &[Refusals, Reads]),
-            "commits" => ("commits", Focus::Commits, &[Nodes, Clocks]),
-            "leases" => ("leases", Focus::Leases, &[Unknowns, Reads, Operators]),
+            "calm" => ("calm", Focus::Everything, &[Refusals, Unknowns, Reads, Wakes, Nodes, Clocks, Calls, Outages]),
+            "crashes" => ("crashes", Focus::Nodes, &[Refusals, Reads, Outages]),
+            "commits" => ("commits", Focus::Commits, &[Nodes, Clocks, Outages]),
+            "leases" => ("leases", Focus::Leases, &[Unknowns, Reads, Operators, Outages]),
+            "alone" => ("alone", Focus::Alone, &[Unknowns, Wakes, Outages]),
+            "losses" => ("losses", Focus::Losses, &[Outages]),
             _ => return None,
         };
         Some(Self { name, off: off.iter().copied().collect(), executions_max: None, focus })
@@ -146,6 +153,8 @@ pub struct Settings {
     pub nodes: usize,
     pub workers: usize,
     pub partitions: u16,
+    /// The store is inside the process of its only node: it is exclusive, and every commit has a known outcome.
+    pub exclusive: bool,
     pub executions: u64,
     pub lanes: usize,
     /// Time with faults, in simulated milliseconds.
@@ -157,6 +166,10 @@ pub struct Settings {
     /// Mean time between two crashes, and between two pauses, of any node; 0 for never.
     pub crash_every_ms: u64,
     pub pause_every_ms: u64,
+    /// Mean time between two moments at which a partition goes back in time; 0 for never.
+    pub loss_every_ms: u64,
+    /// Mean time between two outages of a partition; 0 for never.
+    pub outage_every_ms: u64,
     /// How wrong a node's clock may be, and how much it may drift, in thousandths.
     pub skew_ms: u64,
     pub drift_permille: u64,
@@ -189,6 +202,7 @@ impl Settings {
             nodes: dice.between(least_nodes, 4) as usize,
             workers: dice.between(1, 8) as usize,
             partitions: *dice.pick(&[1, 1, 2, 3, 4, 8]).unwrap_or(&1),
+            exclusive: focus == Focus::Alone,
             executions,
             lanes: dice.between(1, 3) as usize,
             active_ms: submit_ms.min(240_000) + dice.between(20_000, 60_000),
@@ -201,6 +215,8 @@ impl Settings {
             calls: CallFaults { latency_ms: dice.between(0, 20), ..CallFaults::default() },
             crash_every_ms: 0,
             pause_every_ms: 0,
+            loss_every_ms: 0,
+            outage_every_ms: 0,
             skew_ms: 0,
             drift_permille: 0,
             lease_ms: if focus == Focus::Leases { (100, 1_500) } else { (200, dice.between(400, 20_000)) },
@@ -210,6 +226,16 @@ impl Settings {
         };
         settings.draw_store_faults(scenario, &mut dice);
         settings.draw_world_faults(scenario, &mut dice);
+        if settings.exclusive {
+            settings.stay_alone();
+        }
+        if focus == Focus::Losses {
+            settings.lose(&mut dice);
+        }
+        // With fewer partitions most calls of the seed would fail.
+        if settings.partitions > 2 && scenario.has(Trouble::Outages) && dice.chance(500) {
+            settings.outage_every_ms = dice.between(2_000, 30_000);
+        }
         settings
     }
 
@@ -243,13 +269,33 @@ impl Settings {
         }
     }
 
+    /// One node and nobody else who commits. It compares its clock with the store's every 30 s, and both tick in one
+    /// machine: what they drift apart in between stays below what a lease or a timer would notice.
+    fn stay_alone(&mut self) {
+        self.nodes = 1;
+        self.faults.commit_conflict = 0;
+        self.drift_permille = self.drift_permille.min(1);
+    }
+
+    /// A store that loses commits. It makes no conflicts up: a real one is told only by a store that still has what the
+    /// commit was built on. And no node stands still with an answer that it got before the loss.
+    fn lose(&mut self, dice: &mut Dice) {
+        self.loss_every_ms = dice.between(500, 20_000);
+        self.faults.commit_conflict = 0;
+        self.pause_every_ms = 0;
+    }
+
     fn draw_world_faults(&mut self, scenario: &Scenario, dice: &mut Dice) {
-        let often = scenario.focus == Focus::Nodes;
         let mut draw = |trouble: Trouble, chance: u64, least: u64, most: u64| {
             let (on, value) = (dice.chance(chance), dice.between(least, most));
             if on && scenario.has(trouble) { value } else { 0 }
         };
-        let (chance, most) = if often { (1000, 15_000) } else { (400, 60_000) };
+        let (chance, most) = match scenario.focus {
+            Focus::Nodes => (1000, 15_000),
+            // No other node answers while the only one is down.
+            Focus::Alone => (1000, 60_000),
+            _ => (400, 60_000),
+        };
         self.crash_every_ms = draw(Trouble::Nodes, chance, 4_000, most);
         self.pause_every_ms = draw(Trouble::Nodes, chance / 2, 2_000, most);
         self.skew_ms = draw(Trouble::Clocks, 500, 1, 600_000);
@@ -302,12 +348,27 @@ mod tests {
     }
 
     #[test]
+    fn alone_has_one_node_and_no_fault_of_a_network_to_the_store() {
+        let scenario = Scenario::named("alone").expect("listed");
+        for seed in 0..100 {
+            let settings = Settings::draw(&scenario, seed);
+            let Faults { commit_conflict, commit_unknown_applied, commit_unknown_lost, .. } = settings.faults;
+            let Faults { commit_late, commit_twice, resolve_error, resolve_unknown, wake_lost, .. } = settings.faults;
+            assert_eq!((commit_conflict, commit_unknown_applied, commit_unknown_lost), (0, 0, 0));
+            assert_eq!((commit_late, commit_twice, resolve_error, resolve_unknown, wake_lost), (0, 0, 0, 0, 0));
+            assert!(settings.exclusive && settings.nodes == 1 && settings.drift_permille <= 1);
+            assert!(settings.crash_every_ms > 0);
+        }
+    }
+
+    #[test]
     fn calm_has_no_faults() {
         let scenario = Scenario::named("calm").expect("listed");
         for seed in 0..100 {
-            let Settings { faults, calls, crash_every_ms, skew_ms, .. } = Settings::draw(&scenario, seed);
+            let Settings { faults, calls, crash_every_ms, skew_ms, outage_every_ms, .. } =
+                Settings::draw(&scenario, seed);
             assert_eq!((faults.commit_conflict, faults.commit_late, faults.read_error, faults.wake_lost), (0, 0, 0, 0));
-            assert_eq!((calls.lost, calls.doubled, crash_every_ms, skew_ms), (0, 0, 0, 0));
+            assert_eq!((calls.lost, calls.doubled, crash_every_ms, skew_ms, outage_every_ms), (0, 0, 0, 0, 0));
         }
     }
 }

@@ -75,7 +75,8 @@ impl Run {
         let world = World::new(START_MS);
         let judge = SharedJudge::new(Judge::new(log));
         let clock = world.clone();
-        let store = MemoryStore::new(settings.partitions, Arc::new(move || Time::from_ms(clock.now_ms()))).shared();
+        let store = MemoryStore::new(settings.partitions, Arc::new(move || Time::from_ms(clock.now_ms())));
+        let store = if settings.exclusive { store } else { store.shared() };
         let (watcher, clock) = (judge.clone(), world.clone());
         store.set_observer(Box::new(move |commit| watcher.lock().observe(commit, clock.now_ms())));
         let cluster = Cluster::new(world.clone(), judge.clone(), settings.clone(), store.clone());
@@ -99,6 +100,8 @@ impl Run {
     fn begin(&self) {
         let spawn = |task| self.world.spawn(NETWORK, task);
         spawn(Box::pin(cluster::chaos(self.cluster.clone(), self.settings.clone())));
+        spawn(Box::pin(cluster::losses(self.cluster.clone(), self.settings.clone())));
+        spawn(Box::pin(cluster::outages(self.cluster.clone(), self.settings.clone())));
         for number in 0..self.settings.workers {
             let caller = Caller::new(self.outside.clone(), "worker", number as u64);
             spawn(Box::pin(Worker::new(caller, number).run()));
@@ -116,6 +119,7 @@ impl Run {
         while self.world.now_ms() < until_ms {
             let slice_ms = (self.world.now_ms() + 1_000).min(until_ms);
             let ran = self.world.run_until(slice_ms);
+            self.cluster.check_outage();
             let mut judge = self.judge.lock();
             if let Err(chase) = ran {
                 judge.violation("liveness", format!("tasks wake each other for ever at {}", chase.at_ms));
@@ -203,6 +207,7 @@ impl Run {
             let dump = self.store.dump(partition);
             self.judge.lock().check_whole(partition, &dump);
         }
+        self.judge.lock().check_losses_named();
     }
 
     fn idle(&self) {

@@ -37,15 +37,15 @@ impl<S: Store> Store for Truth<S> {
     }
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
-        let id = batch.id;
+        let (id, expect) = (batch.id, batch.expect);
         let outcome = self.inner.commit(partition, batch).await;
-        self.judge.lock().arrived(id, &outcome);
+        self.judge.lock().arrived(partition, id, expect, &outcome);
         outcome
     }
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
         let resolution = self.inner.resolve(partition, id).await?;
-        self.judge.lock().resolved(id, resolution);
+        self.judge.lock().resolved(partition, id, resolution);
         Ok(resolution)
     }
 
@@ -69,6 +69,8 @@ pub struct Sight<S> {
     seen: Mutex<BTreeMap<PartitionId, Seen>>,
     in_flight: Arc<AtomicU64>,
     node: usize,
+    /// Another one in each life of the node.
+    life: u64,
 }
 
 #[derive(Default)]
@@ -80,8 +82,8 @@ struct Seen {
 
 impl<S> Sight<S> {
     /// `in_flight` counts the commits that this node waits for.
-    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>, node: usize) -> Self {
-        Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight, node }
+    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>, node: usize, life: u64) -> Self {
+        Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight, node, life }
     }
 
     fn with_seen(&self, partition: PartitionId, note: impl FnOnce(&mut Seen)) {
@@ -111,17 +113,19 @@ impl<S> Sight<S> {
                     judge.violation("SD-25", what);
                 }
             }
-            Outcome::Lost { head } => {
-                let what = format!("partition {partition}: {id} was told of a loss at {head:?}, but nothing is lost");
-                self.judge.lock().violation("RL-16", what);
-            }
             Outcome::Unknown { .. } => seen.unknown = Some(id),
-            Outcome::Applied { .. } => seen.conflicts_in_row = 0,
-            Outcome::NotApplied { .. } => {}
+            Outcome::Applied { head } => {
+                seen.conflicts_in_row = 0;
+                self.judge.lock().acknowledged(self.life, partition, id, head.position);
+            }
+            Outcome::Lost { .. } | Outcome::NotApplied { .. } => {}
         });
     }
 
-    fn learnt(&self, partition: PartitionId, resolution: Resolution) {
+    fn learnt(&self, partition: PartitionId, id: CommitId, resolution: Resolution) {
+        if let Resolution::Applied { position } = resolution {
+            self.judge.lock().acknowledged(self.life, partition, id, position);
+        }
         self.with_seen(partition, |seen| {
             if seen.unknown.take().is_some() {
                 self.judge.lock().sometimes(match resolution {
@@ -183,7 +187,7 @@ impl<S: Store> Store for Sight<S> {
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
         let resolution = self.inner.resolve(partition, id).await?;
-        self.learnt(partition, resolution);
+        self.learnt(partition, id, resolution);
         Ok(resolution)
     }
 

@@ -15,7 +15,7 @@ use crate::resolve::{self, source};
 use crate::scan;
 use crate::sql::{IfThere, Stmt};
 use crate::stats::{Counters, Stats, add};
-use crate::verdict::{self, Verdict};
+use crate::verdict::{self, FULL_RETRY_MS, Verdict};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -24,7 +24,9 @@ use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes};
+use weft_store::{
+    Description, Durability, Error, Full, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes,
+};
 
 /// When to try again after the server could not be reached.
 const RECONNECT_MS: u64 = 100;
@@ -183,6 +185,7 @@ impl PostgresStore {
         match verdict {
             Verdict::Guard | Verdict::Duplicate => Err((verdict, why)),
             Verdict::Wait { retry_after_ms } => Ok(not_applied(retry_after_ms, why)),
+            Verdict::Full => Ok(Outcome::NotApplied { retry_after_ms: FULL_RETRY_MS, source: Arc::new(Full(why)) }),
             Verdict::NotApplied => Ok(not_applied(0, why)),
             Verdict::Unknown => Ok(Outcome::Unknown { source: source(why) }),
         }

@@ -22,6 +22,8 @@ pub enum Verdict {
     Duplicate,
     /// Nothing happened, and waiting helps.
     Wait { retry_after_ms: u64 },
+    /// The disk is full: nothing happened, and waiting helps once somebody makes room.
+    Full,
     /// Nothing happened; this batch alone is the reason.
     NotApplied,
     /// It may have happened.
@@ -31,7 +33,7 @@ pub enum Verdict {
 /// The error that `guard` raises.
 pub const GUARD: &str = "WF001";
 
-const FULL_RETRY_MS: u64 = 1_000;
+pub const FULL_RETRY_MS: u64 = 1_000;
 const BUSY_RETRY_MS: u64 = 50;
 
 /// The verdict on a commit whose first error, in the order of its statements, is this one.
@@ -55,6 +57,7 @@ fn of_code(code: Option<&SqlState>, moment: Moment) -> Verdict {
         // Somebody was in the way, or the server cannot write at present. The transaction has been rolled back.
         ("40001" | "40P01" | "55P03", _) => Verdict::Wait { retry_after_ms: BUSY_RETRY_MS },
         ("25006" | "57P01" | "57P02" | "57P03", _) => Verdict::Wait { retry_after_ms: FULL_RETRY_MS },
+        ("53100", _) => Verdict::Full,
         (class, _) if class.starts_with("53") => Verdict::Wait { retry_after_ms: FULL_RETRY_MS },
         (GUARD, Moment::Inside) => Verdict::Guard,
         ("23505", Moment::Inside) => Verdict::Duplicate,
@@ -98,8 +101,8 @@ mod tests {
             ("40P01", Inside, busy),
             ("40P01", Commit, busy),
             ("55P03", Inside, busy),
-            ("53100", Inside, full),
-            ("53100", Commit, full),
+            ("53100", Inside, Verdict::Full),
+            ("53100", Commit, Verdict::Full),
             ("53200", Inside, full),
             ("53300", Unsent, full),
             ("57P03", Unsent, full),

@@ -38,6 +38,7 @@ impl Plan {
 
 /// Says what an open would do. Only reads; refuses what an open would refuse.
 pub fn plan(path: &Path) -> Result<Plan, OpenError> {
+    let path = &folder::resolve(path).unwrap_or_else(|_| path.to_owned());
     let found = match fs::metadata(path) {
         Ok(metadata) if metadata.len() > 0 => {
             let connection = look(path).map_err(|source| OpenError::sqlite(path, source))?;
@@ -60,6 +61,7 @@ fn look(path: &Path) -> rusqlite::Result<Connection> {
 
 /// Looks at the file, its folder and the disk under it.
 pub fn inspect(path: &Path) -> Vec<Finding> {
+    let path = &folder::resolve(path).unwrap_or_else(|_| path.to_owned());
     let Ok(metadata) = fs::metadata(path) else {
         let found = format!("there is no `{}`", path.display());
         return vec![Finding::problem("store", found, "`weft migrate` makes it, and so does the first start")];
@@ -97,6 +99,9 @@ fn places(path: &Path) -> Vec<Finding> {
         let found = format!("folder {:o}, file {:o}", mode(&folder), mode(path));
         findings.push(Finding::fine("permissions", found));
     }
+    if let Err(error @ OpenError::Linked { .. }) = folder::refuse_links(path) {
+        findings.push(Finding::problem("names", error.to_string(), "`find -samefile` lists the other names"));
+    }
     if let Err(error) = folder::refuse_network(&folder) {
         findings.push(Finding::problem("file system", error.to_string(), "move the store to a local disk"));
     }
@@ -105,12 +110,15 @@ fn places(path: &Path) -> Vec<Finding> {
 
 /// Who has the store open, and whether somebody has.
 fn lock(path: &Path) -> (Finding, bool) {
-    let Ok(mut file) = File::open(folder::beside(path, ".lock")) else {
-        return (Finding::fine("lock", "nobody has it open"), false);
+    // By inode: it may be open by another name, or its lock file be gone.
+    let other = || match folder::holder(path) {
+        Some(holder) => (Finding::fine("lock", format!("{holder} has it open")), true),
+        None => (Finding::fine("lock", "nobody has it open"), false),
     };
+    let Ok(mut file) = File::open(folder::beside(path, ".lock")) else { return other() };
     // Shared, and let go at once: it cannot keep a node out for longer than this moment.
     match file.try_lock_shared() {
-        Ok(()) => (Finding::fine("lock", "nobody has it open"), false),
+        Ok(()) => other(),
         Err(TryLockError::WouldBlock) => {
             let mut holder = String::new();
             // What the holder wrote is only for the message.

@@ -1,12 +1,12 @@
-//! The place of a store file: its folder, who may write there, and the lock beside it.
+//! The place of a store file: its folder, its names, who may write there, and the locks that keep other processes out.
 //!
-//! Never opens the database file while SQLite may have it open: closing any descriptor of it would drop the locks that
-//! SQLite holds for this process.
+//! Never closes a descriptor of the database file while SQLite may have it open in this process: that would drop the
+//! locks that SQLite holds on it.
 
 use crate::options::OpenError;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// File systems on which locks or shared memory do not hold between machines.
@@ -15,7 +15,11 @@ const NETWORK: [&str; 11] =
 
 /// Held while a process has the store open. The system lets go of it when the process ends, however it ends.
 pub struct Lock {
-    _file: File,
+    /// Locked by inode, so that it holds whatever name the file is reached by. Let go of first: whoever gets the lock
+    /// beside the file gets this one too.
+    _database: Option<File>,
+    /// Says who holds it.
+    _beside: File,
 }
 
 /// The path with `suffix` behind its name, as SQLite names the files beside a database.
@@ -25,20 +29,37 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the folder if need be and takes the lock. The database file exists afterwards; a new one is empty.
-pub fn prepare(path: &Path) -> Result<Lock, OpenError> {
-    let folder = folder_of(path);
-    let failed = |source| OpenError::Folder { path: folder.clone(), source };
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+/// Makes the folder if need be and takes the locks. Returns the path without symbolic links, beside which SQLite keeps
+/// its log. The database file exists afterwards; a new one is empty.
+pub fn prepare(path: &Path) -> Result<(PathBuf, Lock), OpenError> {
+    let named = folder_of(path);
+    let failed = |source| OpenError::Folder { path: named.clone(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(&named).map_err(failed)?;
+    refuse_exposed(&named)?;
+    let path = resolve(path).map_err(failed)?;
+    let folder = folder_of(&path);
     refuse_network(&folder)?;
     refuse_exposed(&folder)?;
-    let lock = lock(path)?;
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+    refuse_links(&path)?;
+    let beside = lock_beside(&path)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_exposed(path)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_exposed(&path)?,
         Err(error) => return Err(failed(error)),
     }
-    Ok(lock)
+    let database = lock_database(&path)?;
+    Ok((path, Lock { _database: database, _beside: beside }))
+}
+
+/// The path without symbolic links; of a file that does not exist, that of its folder is resolved.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let name = path.file_name().ok_or(error)?;
+            Ok(fs::canonicalize(folder_of(path))?.join(name))
+        }
+        resolved => resolved,
+    }
 }
 
 /// Takes from other users the right to read the file.
@@ -62,7 +83,19 @@ pub fn refuse_exposed(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-fn lock(path: &Path) -> Result<Lock, OpenError> {
+/// Refuses a file with a second name: the log lies beside the name that it was opened by, and is missing beside the other.
+pub fn refuse_links(path: &Path) -> Result<(), OpenError> {
+    match fs::metadata(path).map_or(1, |metadata| metadata.nlink()) {
+        0 | 1 => Ok(()),
+        names => Err(match holder(path) {
+            Some(holder) => OpenError::Locked { path: path.to_owned(), holder },
+            None => OpenError::Linked { path: path.to_owned(), names },
+        }),
+    }
+}
+
+/// Locks the file beside the database, and writes there who this is.
+fn lock_beside(path: &Path) -> Result<File, OpenError> {
     let lock_path = beside(path, ".lock");
     let failed = |source| OpenError::Folder { path: folder_of(path), source };
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
@@ -78,13 +111,58 @@ fn lock(path: &Path) -> Result<Lock, OpenError> {
         }
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
-    let system = |file: &str| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
-    let host = system("/proc/sys/kernel/hostname");
     let boot = system("/proc/sys/kernel/random/boot_id");
     file.rewind().map_err(failed)?;
     file.set_len(0).map_err(failed)?;
-    writeln!(file, "process {} on {host}\nboot {boot}", std::process::id()).map_err(failed)?;
-    Ok(Lock { _file: file })
+    writeln!(file, "{}\nboot {boot}", named(std::process::id())).map_err(failed)?;
+    Ok(file)
+}
+
+/// Locks the database file itself. On systems other than Linux this lock would be one of those that SQLite takes.
+fn lock_database(path: &Path) -> Result<Option<File>, OpenError> {
+    if cfg!(not(target_os = "linux")) {
+        return Ok(None);
+    }
+    let failed = |source| OpenError::Folder { path: folder_of(path), source };
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(failed)?;
+    let refused = match file.try_lock() {
+        Ok(()) => return Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let holder = holder(path).unwrap_or_else(|| "another process".to_owned());
+            OpenError::Locked { path: path.to_owned(), holder }
+        }
+        Err(TryLockError::Error(source)) => failed(source),
+    };
+    // Stays open: the holder may be another store of this process, whose SQLite would lose its locks.
+    std::mem::forget(file);
+    Err(refused)
+}
+
+/// The process that has locked the database file, whatever name it has it by; none if nobody has, or it is not one that
+/// this user may look at.
+pub fn holder(path: &Path) -> Option<String> {
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let wanted = id(fs::metadata(path).ok()?);
+    let holds = |process: &Path| {
+        let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+        let mut locked = open.filter(|open| {
+            let info = fs::read_to_string(process.join("fdinfo").join(open.file_name()));
+            info.is_ok_and(|info| info.contains("FLOCK"))
+        });
+        locked.any(|open| fs::metadata(open.path()).is_ok_and(|found| id(found) == wanted))
+    };
+    let processes = fs::read_dir("/proc").ok()?.flatten().map(|process| process.path());
+    let mut numbered = processes.filter_map(|path| Some((path.file_name()?.to_str()?.parse().ok()?, path)));
+    numbered.find(|(_, process)| holds(process)).map(|(number, _)| named(number))
+}
+
+/// How a process is called in messages.
+fn named(process: u32) -> String {
+    format!("process {process} on {}", system("/proc/sys/kernel/hostname"))
+}
+
+fn system(file: &str) -> String {
+    fs::read_to_string(file).unwrap_or_default().trim().to_owned()
 }
 
 pub fn refuse_network(folder: &Path) -> Result<(), OpenError> {

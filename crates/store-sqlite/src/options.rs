@@ -81,8 +81,13 @@ pub enum OpenError {
     Exposed { path: PathBuf },
     #[error("cannot use `{}`: it is on a network file system ({system}), which does not lock reliably", path.display())]
     Network { path: PathBuf, system: String },
-    #[error("cannot open `{}`: {holder} has it open", path.display())]
+    #[error("cannot open `{}`: {holder} has it open; stop that one first, or ask it", path.display())]
     Locked { path: PathBuf, holder: String },
+    #[error(
+        "cannot open `{}`: it has {names} names (hard links), and its log lies beside one of them only; \
+         remove the other names, or open a copy", path.display()
+    )]
+    Linked { path: PathBuf, names: u64 },
     #[error("cannot run on SQLite {found}: versions below 3.51.3 can damage a write-ahead log")]
     Library { found: String },
     #[error("cannot open `{}`: it is not a store of Weft ({why})", path.display())]

@@ -51,8 +51,7 @@ impl SqliteStore {
     /// store of Weft, that a newer program wrote or that is damaged. Blocks for as long as that takes.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         connection::refuse_old_library()?;
-        let path = options.path;
-        let lock = folder::prepare(&path)?;
+        let (path, lock) = folder::prepare(&options.path)?;
         let failed = |source| OpenError::sqlite(&path, source);
         let left_open = connection::was_left_open(&path);
         let connection = connection::writer(&path).map_err(failed)?;
@@ -95,6 +94,7 @@ impl SqliteStore {
         Self::open(Options::from_url(url)?)
     }
 
+    /// Without symbolic links.
     pub fn path(&self) -> &Path {
         &self.path
     }

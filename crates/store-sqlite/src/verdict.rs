@@ -13,8 +13,10 @@ pub enum Moment {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No room, or somebody holds the file: nothing happened, and waiting helps.
+    /// Somebody holds the file: nothing happened, and waiting helps.
     Wait { retry_after_ms: u64 },
+    /// No room: nothing happened, and waiting helps once somebody makes some.
+    Full,
     /// Nothing happened; this batch alone is the reason.
     NotApplied,
     /// It may have happened.
@@ -23,12 +25,12 @@ pub enum Verdict {
     Disk,
 }
 
-const FULL_RETRY_MS: u64 = 1_000;
+pub const FULL_RETRY_MS: u64 = 1_000;
 const BUSY_RETRY_MS: u64 = 50;
 
 pub fn of(error: &Error, moment: Moment) -> Verdict {
     match (error.sqlite_error_code(), moment) {
-        (Some(ErrorCode::DiskFull), _) => Verdict::Wait { retry_after_ms: FULL_RETRY_MS },
+        (Some(ErrorCode::DiskFull), _) => Verdict::Full,
         (Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked), _) => {
             Verdict::Wait { retry_after_ms: BUSY_RETRY_MS }
         }
@@ -57,8 +59,8 @@ mod tests {
     fn rl_15_every_answer_of_sqlite_has_a_verdict() {
         use Moment::{Commit, Inside};
         let rows = [
-            (ffi::SQLITE_FULL, Inside, Verdict::Wait { retry_after_ms: FULL_RETRY_MS }),
-            (ffi::SQLITE_FULL, Commit, Verdict::Wait { retry_after_ms: FULL_RETRY_MS }),
+            (ffi::SQLITE_FULL, Inside, Verdict::Full),
+            (ffi::SQLITE_FULL, Commit, Verdict::Full),
             (ffi::SQLITE_BUSY, Inside, Verdict::Wait { retry_after_ms: BUSY_RETRY_MS }),
             (ffi::SQLITE_BUSY, Commit, Verdict::Wait { retry_after_ms: BUSY_RETRY_MS }),
             (ffi::SQLITE_BUSY_SNAPSHOT, Inside, Verdict::Wait { retry_after_ms: BUSY_RETRY_MS }),

@@ -8,7 +8,7 @@ use crate::connection;
 use crate::log::Log;
 use crate::options::{OnIoError, OpenError};
 use crate::stats::{Counters, add};
-use crate::verdict::{self, Moment, Verdict};
+use crate::verdict::{self, FULL_RETRY_MS, Moment, Verdict};
 use rusqlite::{Connection, Error, Result, Statement};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use weft_core::change::{Batch, DueEntry, Head};
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Outcome, Resolution};
+use weft_store::{Full, Outcome, Resolution};
 
 /// A transaction takes in no further batch once it carries this much.
 const GROUP_BYTES: usize = 8 << 20;
@@ -265,7 +265,9 @@ impl<'c> Writer<'c> {
             }
             Err(broken) => match self.broke(&broken) {
                 Verdict::Unknown | Verdict::Disk => Err(weft_store::Error::Indeterminate(Arc::new(broken.0))),
-                Verdict::Wait { .. } | Verdict::NotApplied => Err(weft_store::Error::unavailable(broken.0)),
+                Verdict::Wait { .. } | Verdict::Full | Verdict::NotApplied => {
+                    Err(weft_store::Error::unavailable(broken.0))
+                }
             },
         }
     }
@@ -330,6 +332,9 @@ impl<'c> Writer<'c> {
 fn outcome_of(verdict: Verdict, source: Arc<dyn std::error::Error + Send + Sync>) -> Outcome {
     match verdict {
         Verdict::Wait { retry_after_ms } => Outcome::NotApplied { retry_after_ms, source },
+        Verdict::Full => {
+            Outcome::NotApplied { retry_after_ms: FULL_RETRY_MS, source: Arc::new(Full(source.to_string())) }
+        }
         Verdict::NotApplied => Outcome::NotApplied { retry_after_ms: 0, source },
         Verdict::Unknown | Verdict::Disk => Outcome::Unknown { source },
     }

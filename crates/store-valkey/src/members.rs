@@ -6,7 +6,7 @@ use weft_core::Time;
 use weft_core::change::DueEntry;
 use weft_core::record::Key;
 use weft_core::schema::{Due, Index, IndexId, Value};
-use weft_store::Target;
+use weft_store::{Place, Target};
 
 /// An index with facets, ready to encode its members.
 pub struct Plan {
@@ -95,7 +95,23 @@ pub fn due_entry(entry: &DueEntry) -> Vec<u8> {
     member
 }
 
+/// Timers have numbers from 1 on. An entry of number 0 stands for bytes in the set that encode no place: its key is those
+/// bytes.
+const RAW: u8 = 0;
+
+/// Whether a place of the due index is one that an entry encodes to.
+pub fn is_due(place: &Place) -> bool {
+    let byte = |value: &Value, least: u8| matches!(value, Value::Int(number) if (least.into()..=255).contains(number));
+    match place.columns.as_slice() {
+        [timer, Value::Int(at), kind] => byte(timer, RAW + 1) && *at >= 0 && byte(kind, 0),
+        _ => false,
+    }
+}
+
 fn due_member(timer: u8, at: Time, kind: u8, key: &[u8], out: &mut Vec<u8>) {
+    if timer == RAW {
+        return out.extend_from_slice(key);
+    }
     let values = [Value::Int(timer.into()), Value::Int(at.as_i64()), Value::Int(kind.into())];
     for (column, value) in DUE_COLUMNS.iter().zip(&values) {
         order::encode(*column, value, out);

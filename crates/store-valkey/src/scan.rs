@@ -5,6 +5,7 @@
 //! step are named beforehand, so a slot on its way to another server cannot hide a record.
 
 use crate::keys::PartitionKeys;
+use crate::members;
 use crate::order::{self, Column};
 use crate::primary::Request;
 use crate::reader::{found, unexpected, write_names};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use weft_core::schema::{Kind, PartMask, Value as Facet};
 use weft_core::{CommitId, PartitionId};
-use weft_store::{Entry, Error, Found, Page, Place, Range, Scan, Target};
+use weft_store::{Entry, Error, Found, Page, Place, Range, Scan, Target, merge};
 
 /// One partition's answer: a page per range.
 pub async fn scan(
@@ -31,6 +32,27 @@ pub async fn scan(
         Target::Feed => try_join_all(scan.ranges.iter().map(|range| walk.feed_page(range))).await,
         _ => walk.pages().await,
     }
+}
+
+/// Joins what each partition answered. Bytes that encode no place come first: they have no place among the others, and the
+/// last entry of a page is where the next one begins.
+pub fn merged(mut partitions: Vec<Vec<Page>>, scan: &Scan) -> Vec<Page> {
+    let mut raw = vec![Vec::new(); scan.ranges.len()];
+    for pages in &mut partitions {
+        for (page, raw) in pages.iter_mut().zip(&mut raw) {
+            raw.extend(page.entries.extract_if(.., |entry| is_raw(scan.target, &entry.place)));
+        }
+    }
+    let mut pages = merge::merge_all(partitions, scan.limit, scan.descending);
+    for (page, raw) in pages.iter_mut().zip(raw) {
+        page.entries.splice(0..0, raw);
+    }
+    pages
+}
+
+/// Whether the key of the place is bytes that encode no place of the target.
+fn is_raw(target: Target, place: &Place) -> bool {
+    place.columns.len() < target.columns()
 }
 
 struct Walk<'a> {
@@ -56,7 +78,7 @@ impl Walk<'_> {
         let raw = try_join_all(self.scan.ranges.iter().map(|range| self.members(range))).await?;
         let mut pages = match self.scan.parts {
             Some(mask) => self.with_parts(&raw, mask).await?,
-            None => raw.iter().map(|raw| self.page(raw)).collect::<Result<Vec<_>, _>>()?,
+            None => raw.iter().map(|raw| self.page(raw)).collect(),
         };
         for ((page, raw), range) in pages.iter_mut().zip(&raw).zip(&self.scan.ranges) {
             // Everything on it has gone in between: nobody could go on from an empty page.
@@ -71,7 +93,7 @@ impl Walk<'_> {
         let mut last = raw.members.last().cloned();
         loop {
             let after = match last.take() {
-                Some(member) => Some(self.place(&member)?),
+                Some(member) => Some(self.place(&member)),
                 None => return Ok(Page::default()),
             };
             let raw = self.members(&Range { after, ..range.clone() }).await?;
@@ -106,15 +128,19 @@ impl Walk<'_> {
         Ok(Raw { members, more })
     }
 
-    fn place(&self, member: &[u8]) -> Result<Place, Error> {
-        let damaged =
-            || Error::refused(format!("an entry of {:?} in {:?} is damaged", self.scan.target, self.partition));
-        order::place(&self.columns, member).ok_or_else(damaged)
+    /// The place of a member. Bytes that encode no place are the key of a place without columns, which is a bound of a
+    /// range like any other.
+    fn place(&self, member: &[u8]) -> Place {
+        let place = order::place(&self.columns, member);
+        place
+            .filter(|place| self.scan.target != Target::Due || members::is_due(place))
+            .unwrap_or_else(|| Place { columns: Vec::new(), key: Bytes::copy_from_slice(member) })
     }
 
-    fn entry(&self, member: &[u8], found: Option<Found>) -> Result<Entry, Error> {
-        let place = self.place(member)?;
+    fn entry(&self, member: &[u8], found: Option<Found>) -> Entry {
+        let place = self.place(member);
         let kind = match self.scan.target {
+            _ if is_raw(self.scan.target, &place) => 0,
             Target::Index(index) => index.get().kind as u8,
             Target::Records(kind) => kind as u8,
             Target::Due => match place.columns.last() {
@@ -123,12 +149,11 @@ impl Walk<'_> {
             },
             Target::Feed => 0,
         };
-        Ok(Entry { partition: self.partition, kind, place, found })
+        Entry { partition: self.partition, kind, place, found }
     }
 
-    fn page(&self, raw: &Raw) -> Result<Page, Error> {
-        let entries = raw.members.iter().map(|member| self.entry(member, None)).collect::<Result<_, _>>()?;
-        Ok(Page { entries, more: raw.more })
+    fn page(&self, raw: &Raw) -> Page {
+        Page { entries: raw.members.iter().map(|member| self.entry(member, None)).collect(), more: raw.more }
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -143,10 +168,10 @@ impl Walk<'_> {
     async fn with_parts(&self, raw: &[Raw], mask: PartMask) -> Result<Vec<Page>, Error> {
         let kind = self.kind().ok_or_else(|| Error::refused("timers and records are not read together"))?;
         if raw.iter().all(|raw| raw.members.is_empty()) {
-            return raw.iter().map(|raw| self.page(raw)).collect();
+            return Ok(raw.iter().map(|raw| self.page(raw)).collect());
         }
         let members = || raw.iter().flat_map(|raw| &raw.members);
-        let keys = members().map(|member| self.place(member).map(|place| place.key)).collect::<Result<Vec<_>, _>>()?;
+        let keys: Vec<Bytes> = members().map(|member| self.place(member).key).collect();
         let per_record = 1 + crate::reader::other_parts(kind, mask).count();
         let mut command = redis::cmd("FCALL_RO");
         command.arg("weft2_look").arg(1 + keys.len() * per_record).write_arg(&self.names.target(self.scan.target));
@@ -172,7 +197,7 @@ impl Walk<'_> {
             for member in &raw.members {
                 let found = found(kind, mask, &mut records)?;
                 if there.next().is_some_and(|score| score != Value::Nil) {
-                    page.entries.push(self.entry(member, found)?);
+                    page.entries.push(self.entry(member, found));
                 }
             }
             pages.push(page);

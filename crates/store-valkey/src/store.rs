@@ -22,7 +22,7 @@ use weft_core::change::{Batch, DueEntry};
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
 use weft_core::{CommitId, PartitionId, Time};
-use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wakes, merge};
+use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wakes};
 
 /// How long a barred id is kept.
 const BARRED_MS: u64 = 3_600_000;
@@ -104,7 +104,8 @@ impl ValkeyStore {
         self.id
     }
 
-    /// Adds an entry to the due index outside a commit, as damage would: its key may name nothing. For tests.
+    /// Adds an entry to the due index outside a commit, as damage would: its key may name nothing, and with timer 0 its
+    /// key is all there is. For tests.
     pub async fn insert_due(&self, partition: PartitionId, entry: &DueEntry) -> Result<(), Error> {
         let mut command = Cmd::new();
         command.arg("ZADD").write_arg(&self.names(partition)?.due());
@@ -190,7 +191,7 @@ impl Store for ValkeyStore {
             .iter()
             .enumerate()
             .map(|(partition, names)| scan::scan(&self.router, names, PartitionId(partition as u16), &scan));
-        Ok(merge::merge_all(try_join_all(asked).await?, scan.limit, scan.descending))
+        Ok(scan::merged(try_join_all(asked).await?, &scan))
     }
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {

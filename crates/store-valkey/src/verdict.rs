@@ -3,7 +3,7 @@
 use crate::link::Fault;
 use crate::options::Address;
 use redis::ServerError;
-use weft_store::{Error, Outcome};
+use weft_store::{Error, Full, Outcome};
 
 /// What an error reply means for the call it answers. All but the last two: it was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Verdict {
     NotApplied {
         retry_after_ms: u64,
     },
+    /// The server's memory has reached its limit.
+    Full,
     Unknown,
     /// A function failed half-way. It may have written something, which must never be.
     Broken,
@@ -41,8 +43,9 @@ pub fn of(error: &ServerError, asked: &Address) -> Verdict {
         "TRYAGAIN" => Verdict::Again,
         "ERR" if detail.starts_with("Function not found") => Verdict::Load,
         "BUSY" => Verdict::NotApplied { retry_after_ms: SOON_MS },
-        "CROSSSLOT" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS" | "OOM"
-        | "NOAUTH" | "NOPERM" => later,
+        "CROSSSLOT" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS" | "NOAUTH"
+        | "NOPERM" => later,
+        "OOM" => Verdict::Full,
         _ => Verdict::Unknown,
     }
 }
@@ -62,6 +65,10 @@ pub fn outcome(fault: Fault) -> Outcome {
         Fault::Lost { .. } | Fault::Short { .. } | Fault::Broken { .. } => None,
         Fault::Reply { error, address } => match of(error, address) {
             Verdict::NotApplied { retry_after_ms } => Some(retry_after_ms),
+            Verdict::Full => {
+                let source = std::sync::Arc::new(Full(fault.to_string()));
+                return Outcome::NotApplied { retry_after_ms: LATER_MS, source };
+            }
             Verdict::Moved(_) | Verdict::Ask(_) | Verdict::Again => Some(SOON_MS),
             Verdict::Load => Some(LATER_MS),
             Verdict::Unknown | Verdict::Broken => None,
@@ -124,7 +131,7 @@ mod tests {
             ("MASTERDOWN Link with MASTER is down".to_owned(), later.clone()),
             ("MISCONF Errors writing to the AOF file".to_owned(), later.clone()),
             ("NOREPLICAS Not enough good replicas to write.".to_owned(), later.clone()),
-            ("OOM allow-oom flag is not set on the function".to_owned(), later.clone()),
+            ("OOM allow-oom flag is not set on the function".to_owned(), Verdict::Full),
             ("BUSY Valkey is busy running a script.".to_owned(), Verdict::NotApplied { retry_after_ms: SOON_MS }),
             ("NOAUTH Authentication required.".to_owned(), later.clone()),
             ("NOPERM User weft has no permissions to run the 'fcall' command".to_owned(), later),

@@ -62,6 +62,8 @@ pub struct Faults {
     pub after_ms: (u64, u64),
     pub slow_ms: (u64, u64),
     pub late_ms: (u64, u64),
+    /// Every call about this partition, or about all, waits for `slow_ms` and fails; a commit of it is lost on its way.
+    pub silent: Option<PartitionId>,
 }
 
 /// A store with faults in front of it.
@@ -83,6 +85,7 @@ enum Fault {
     ReadError,
     ResolveError,
     ResolveUnknown,
+    Silence,
     WakeLost,
     WakeDoubled,
     WakeAstray,
@@ -101,6 +104,7 @@ impl Fault {
             Fault::ReadError => "read_error",
             Fault::ResolveError => "resolve_error",
             Fault::ResolveUnknown => "resolve_unknown",
+            Fault::Silence => "silence",
             Fault::WakeLost => "wake_lost",
             Fault::WakeDoubled => "wake_doubled",
             Fault::WakeAstray => "wake_astray",
@@ -113,6 +117,14 @@ impl Fault {
 }
 
 impl Faults {
+    /// `rates`, or nothing but silence if the call reaches the silent partition; without a partition it reaches all.
+    fn at(&self, partition: Option<PartitionId>, rates: Vec<(Fault, u16)>) -> Vec<(Fault, u16)> {
+        match self.silent {
+            Some(silent) if partition.is_none_or(|partition| partition == silent) => vec![(Fault::Silence, 1000)],
+            _ => rates,
+        }
+    }
+
     fn of_reads(&self) -> Vec<(Fault, u16)> {
         vec![(Fault::ReadError, self.read_error)]
     }
@@ -177,8 +189,7 @@ impl<S: Store> Faulty<S> {
     }
 
     /// Carries a read out between its delays, unless it fails.
-    async fn reading<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let plan = self.dice.plan(Faults::of_reads);
+    async fn reading<T>(&self, plan: Plan, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.pause(plan.before_ms).await;
         let answer = match plan.fault {
             Some(fault) => Err(Error::unavailable(fault.injected())),
@@ -192,7 +203,7 @@ impl<S: Store> Faulty<S> {
         let Some(fault) = plan.fault else { return self.inner.commit(partition, batch).await };
         match fault {
             Fault::CommitConflict => self.conflict(partition, batch).await,
-            Fault::CommitUnknownLost => unknown(fault),
+            Fault::CommitUnknownLost | Fault::Silence => unknown(fault),
             Fault::CommitUnknownApplied => self.answer_lost(partition, batch).await,
             Fault::CommitLate => {
                 self.deliver_late(partition, batch, plan.late_ms);
@@ -271,17 +282,19 @@ impl<S: Store> Faulty<S> {
 
 impl<S: Store> Store for Faulty<S> {
     async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
-        self.reading(self.inner.read(partition, keys)).await
+        let plan = self.dice.plan(|faults| faults.at(Some(partition), faults.of_reads()));
+        self.reading(plan, self.inner.read(partition, keys)).await
     }
 
     async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
-        let mut pages = self.reading(self.inner.scan(partition, scan)).await?;
+        let plan = self.dice.plan(|faults| faults.at(partition, faults.of_reads()));
+        let mut pages = self.reading(plan, self.inner.scan(partition, scan)).await?;
         self.cut(&mut pages);
         Ok(pages)
     }
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
-        let plan = self.dice.plan(Faults::of_commits);
+        let plan = self.dice.plan(|faults| faults.at(Some(partition), faults.of_commits()));
         self.pause(plan.before_ms).await;
         let outcome = self.committing(partition, batch, &plan).await;
         self.pause(plan.after_ms).await;
@@ -289,7 +302,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
-        let plan = self.dice.plan(Faults::of_resolves);
+        let plan = self.dice.plan(|faults| faults.at(Some(partition), faults.of_resolves()));
         self.pause(plan.before_ms).await;
         let answer = match plan.fault {
             None => self.inner.resolve(partition, id).await,
@@ -328,7 +341,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn now(&self) -> Result<Time, Error> {
-        self.reading(self.inner.now()).await
+        self.reading(self.dice.plan(Faults::of_reads), self.inner.now()).await
     }
 
     fn describe(&self) -> Description {
@@ -367,7 +380,7 @@ impl Dice {
         let mut rolls = self.lock();
         let faults = rolls.faults;
         let fault = rolls.pick(&rates(&faults));
-        let slow = rolls.hit(faults.slow);
+        let slow = rolls.hit(faults.slow) || fault == Some(Fault::Silence);
         let slow_ms = rolls.between(faults.slow_ms);
         let before_ms = rolls.between(faults.before_ms);
         let after_ms = rolls.between(faults.after_ms);

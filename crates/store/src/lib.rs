@@ -151,6 +151,8 @@ pub struct Place {
     pub key: Bytes,
 }
 
+/// One entry of a page. Bytes in an index that the store cannot read are an entry too: kind 0, no columns, and the bytes as
+/// the key. To drop such an entry of the due index removes exactly those bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub partition: PartitionId,
@@ -185,11 +187,16 @@ pub enum Outcome {
     Conflict { keys: Vec<Key>, head: Head },
     /// The batch is built on a commit that the store does not have: an acknowledged write is gone.
     Lost { head: Head },
-    /// It did not happen and never will; trying again may help.
+    /// It did not happen and never will; trying again may help. `source` is `Full` if there was no room for it.
     NotApplied { retry_after_ms: u64, source: Arc<dyn std::error::Error + Send + Sync> },
     /// It may have happened: ask `resolve`.
     Unknown { source: Arc<dyn std::error::Error + Send + Sync> },
 }
+
+/// The source of `Outcome::NotApplied` of a store without room: its disk is full, or its memory has reached a limit.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the store is full: {0}")]
+pub struct Full(pub String);
 
 /// What `resolve` found, or made sure of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ pub fn merge(pages: Vec<Page>, limit: usize, descending: bool) -> Page {
         let known = entries.partition_point(|entry| directed(descending, entry.place.cmp(&horizon)).is_le());
         entries.truncate(known);
     }
-    let cut = cut_between_places(&entries, limit);
+    let cut = cut_between_places(&entries, limit, |entry| &entry.place);
     entries.truncate(cut);
     Page { more: cut_short || entries.len() < total, entries }
 }
@@ -56,20 +56,20 @@ fn horizon(pages: &[Page], descending: bool) -> Option<Place> {
 }
 
 /// How many of the sorted entries to keep.
-fn cut_between_places(entries: &[Entry], limit: usize) -> usize {
+pub(crate) fn cut_between_places<T>(entries: &[T], limit: usize, place: impl Fn(&T) -> &Place) -> usize {
     if limit == 0 || entries.len() <= limit {
         return entries.len().min(limit);
     }
-    let last = &entries[limit - 1].place;
-    if *last != entries[limit].place {
+    let last = place(&entries[limit - 1]);
+    if last != place(&entries[limit]) {
         return limit;
     }
-    let first_of_place = entries.iter().position(|entry| entry.place == *last).unwrap_or(0);
-    let beyond_place = limit + entries[limit..].iter().take_while(|entry| entry.place == *last).count();
+    let first_of_place = entries.iter().position(|entry| place(entry) == last).unwrap_or(0);
+    let beyond_place = limit + entries[limit..].iter().take_while(|entry| place(entry) == last).count();
     if first_of_place > 0 { first_of_place } else { beyond_place }
 }
 
-fn directed(descending: bool, ordering: Ordering) -> Ordering {
+pub(crate) fn directed(descending: bool, ordering: Ordering) -> Ordering {
     if descending { ordering.reverse() } else { ordering }
 }
 

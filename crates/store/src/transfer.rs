@@ -37,11 +37,16 @@ pub enum Step {
 /// Told how many records of a step are through, and of how many if that is known.
 pub type Progress<'a> = &'a mut dyn FnMut(Step, u64, Option<u64>);
 
+/// Fingerprint of a master key, from which the key cannot be computed.
+pub type Fingerprint = [u8; 8];
+
 /// Where an export comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The kind of store.
     pub store: String,
+    /// The fingerprint of the master key that the API keys of the store were made with, if it was at hand.
+    pub master: Option<Fingerprint>,
     /// One per partition.
     pub heads: Vec<Head>,
 }

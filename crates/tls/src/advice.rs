@@ -1,20 +1,26 @@
 //! What to do about a handshake that failed.
 
+use crate::pinned::is_authority;
 use rustls::{CertificateError, Error as TlsError};
 use std::error::Error;
 use std::io;
 
+/// What a server without TLS answers to a handshake.
+pub const NO_TLS: &str = "the server speaks no TLS on this port";
+
 /// A sentence for the person who starts the program, if the error or one of its causes is about TLS and there is something
 /// to say. `parameter` is what names a file of authorities in the address.
 pub fn advice(error: &(dyn Error + 'static), parameter: &str) -> Option<String> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = tls_error(error) {
-            return sentence(error, parameter);
-        }
-        cause = error.source();
-    }
-    None
+    sentence(cause(error)?, parameter)
+}
+
+/// Whether the error or one of its causes is that the certificate of the server is not trusted.
+pub fn is_distrust(error: &(dyn Error + 'static)) -> bool {
+    matches!(cause(error), Some(TlsError::InvalidCertificate(_)))
+}
+
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
+    std::iter::successors(Some(error), |&error| error.source()).find_map(tls_error)
 }
 
 /// An I/O error does not count what it wraps among its causes.
@@ -27,7 +33,7 @@ fn sentence(error: &TlsError, parameter: &str) -> Option<String> {
     use CertificateError as Wrong;
     let certificate = match error {
         TlsError::InvalidCertificate(wrong) => wrong,
-        TlsError::InvalidMessage(_) => return Some("the server speaks no TLS on this port".to_owned()),
+        TlsError::InvalidMessage(_) => return Some(NO_TLS.to_owned()),
         _ => return None,
     };
     Some(match certificate {
@@ -35,10 +41,23 @@ fn sentence(error: &TlsError, parameter: &str) -> Option<String> {
         Wrong::UnknownIssuer | Wrong::BadSignature => {
             format!("its certificate is of no authority that is trusted here; `{parameter}=FILE` names one")
         }
-        Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+        Wrong::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "its certificate is for no name; make one with a `subjectAltName`, the name or address of the server"
+                .to_owned()
+        }
+        Wrong::NotValidForNameContext { presented, .. } => {
+            format!("its certificate is for another name; write the address with one of {}", presented.join(", "))
+        }
+        Wrong::NotValidForName => {
             "its certificate is for another name; write the address with the name that it is for".to_owned()
         }
         Wrong::Expired | Wrong::ExpiredContext { .. } => "its certificate has expired".to_owned(),
+        Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => {
+            "its certificate is not valid yet; look at the clocks of both machines".to_owned()
+        }
+        wrong if is_authority(wrong) => format!(
+            "its certificate is signed by itself and not trusted here; `{parameter}=FILE` with exactly this certificate trusts it"
+        ),
         _ => return None,
     })
 }

@@ -2,15 +2,17 @@
 //! that asks who is there. Certificates are always checked, and so is the name in them. Knows no store.
 
 mod advice;
-#[cfg(feature = "testing")]
+mod pinned;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use advice::advice;
+pub use advice::{NO_TLS, advice, is_distrust};
 
-use rustls::client::WantsClientCert;
+use pinned::OrPinned;
+use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -65,13 +67,13 @@ impl Trust {
         if let Some(config) = self.config.get() {
             return Ok(config.clone());
         }
-        let roots = match &self.file {
-            Some(path) => of_file(path)?,
-            None => of_system()?,
+        let trusting = match &self.file {
+            Some(path) => trusting_file(path)?,
+            None => trusting_roots(of_system()?),
         };
         let config = match &self.identity {
-            None => trusting(roots),
-            Some(identity) => identity.shown_to(roots)?,
+            None => trusting.with_no_client_auth(),
+            Some(identity) => identity.shown_by(trusting)?,
         };
         Ok(self.config.get_or_init(|| Arc::new(config)).clone())
     }
@@ -96,21 +98,32 @@ impl Eq for Trust {}
 
 /// For a client that wants a configuration although nothing will be encrypted.
 pub fn trusting_nobody() -> ClientConfig {
-    trusting(RootCertStore::empty())
+    trusting_roots(RootCertStore::empty()).with_no_client_auth()
 }
 
-fn trusting(roots: RootCertStore) -> ClientConfig {
-    builder(roots).with_no_client_auth()
+type Trusting = ConfigBuilder<ClientConfig, WantsClientCert>;
+
+fn trusting_roots(roots: RootCertStore) -> Trusting {
+    builder().with_root_certificates(roots)
 }
 
-fn builder(roots: RootCertStore) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+/// The authorities of a file, and servers that show one of its certificates as their own.
+fn trusting_file(path: &Path) -> Result<Trusting, Error> {
+    let (roots, pinned) = of_file(path)?;
+    let builder = builder();
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), builder.crypto_provider().clone());
+    let chains = chains.build().expect("tls: a file without certificates was refused");
+    Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(OrPinned { chains, pinned })))
+}
+
+fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    builder.expect("tls: the provider has the default versions").with_root_certificates(roots)
+    builder.expect("tls: the provider has the default versions")
 }
 
 impl Identity {
-    fn shown_to(&self, roots: RootCertStore) -> Result<ClientConfig, Error> {
+    fn shown_by(&self, trusting: Trusting) -> Result<ClientConfig, Error> {
         let wrong = |why: String| Error::Identity { cert: self.cert.clone(), key: self.key.clone(), why };
         let certs = CertificateDer::pem_file_iter(&self.cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let certs = certs.map_err(|error| wrong(format!("the certificate: {error}")))?;
@@ -118,20 +131,21 @@ impl Identity {
             return Err(wrong("there is no certificate in the PEM format".to_owned()));
         }
         let key = PrivateKeyDer::from_pem_file(&self.key).map_err(|error| wrong(format!("the key: {error}")))?;
-        builder(roots).with_client_auth_cert(certs, key).map_err(|error| wrong(error.to_string()))
+        trusting.with_client_auth_cert(certs, key).map_err(|error| wrong(error.to_string()))
     }
 }
 
-fn of_file(path: &Path) -> Result<RootCertStore, Error> {
+fn of_file(path: &Path) -> Result<(RootCertStore, Vec<CertificateDer<'static>>), Error> {
     let wrong = |why: String| Error::File { path: path.to_owned(), why };
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut pinned) = (RootCertStore::empty(), Vec::new());
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| wrong(error.to_string()))? {
         let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
-        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate.clone()).map_err(|error| wrong(error.to_string()))?;
+        pinned.push(certificate);
     }
     match roots.is_empty() {
         true => Err(wrong("there is none in it; they are in the PEM format, between `BEGIN CERTIFICATE` lines".into())),
-        false => Ok(roots),
+        false => Ok((roots, pinned)),
     }
 }
 
@@ -150,6 +164,31 @@ fn of_system() -> Result<RootCertStore, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_certificate_that_is_pinned_is_still_checked_for_its_times_and_its_name() {
+        use rustls::client::danger::ServerCertVerifier;
+        use rustls::pki_types::{ServerName, UnixTime};
+        let check = |years: std::ops::Range<i32>, name: &'static str| {
+            let pem = testing::self_signed(&["weft.example"], years).unwrap().0;
+            let shown = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("ca.pem");
+            std::fs::write(&path, pem).unwrap();
+            let (roots, pinned) = of_file(&path).unwrap();
+            let provider = builder().crypto_provider().clone();
+            let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            let name = ServerName::try_from(name).unwrap();
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_800_000_000));
+            let verifier = OrPinned { chains, pinned };
+            let checked = verifier.verify_server_cert(&shown, &[], &name, &[], now);
+            checked.map(drop).map_err(|error| advice(&error, "ca_file").unwrap_or_default())
+        };
+        assert_eq!(check(2020..2100, "weft.example"), Ok(()));
+        assert!(check(2020..2021, "weft.example").unwrap_err().contains("has expired"));
+        assert!(check(2090..2100, "weft.example").unwrap_err().contains("not valid yet"));
+        assert!(check(2020..2100, "other.example").unwrap_err().contains("for another name"));
+    }
 
     #[test]
     fn a_file_without_certificates_is_refused_by_name() {

@@ -11,6 +11,18 @@ pub struct Certificates {
     pub client_key: String,
 }
 
+/// A certificate that is signed by itself, for a server with these names or addresses, and its key; as `openssl req -x509`
+/// makes them. It has expired in the first year that it was not valid for.
+pub fn self_signed(names: &[&str], years: std::ops::Range<i32>) -> Result<(String, String), rcgen::Error> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let mut params = CertificateParams::new(names)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_before = rcgen::date_time_ymd(years.start, 1, 1);
+    params.not_after = rcgen::date_time_ymd(years.end, 1, 1);
+    let key = KeyPair::generate()?;
+    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
 /// For a server with these names or addresses.
 pub fn certificates(names: &[&str]) -> Result<Certificates, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;

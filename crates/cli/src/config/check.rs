@@ -1,4 +1,4 @@
-//! `weft config check`: what `weft serve` would refuse before it opens anything.
+//! `weft config check`: what `weft serve` would refuse before it opens anything, and misspelt variables.
 
 use crate::serve;
 use crate::settings::{self, Arguments};
@@ -15,10 +15,12 @@ struct Report {
 /// The exit code is that of a misuse, whichever way the mistakes are told.
 pub fn run(arguments: &Arguments, json: bool) -> Result<End> {
     let loaded = Settings::load(arguments.sources());
-    let mistakes = match &loaded {
+    let mut mistakes = match &loaded {
         Ok(settings) => serve::check(settings),
         Err(mistakes) => settings::told(mistakes),
     };
+    // A server starts in spite of them, and this is where somebody looks for mistakes.
+    mistakes.extend(settings::told(&weft_config::unknown_variables(std::env::vars_os())));
     if json {
         terminal::put(&serde_json::to_string(&Report { mistakes: mistakes.clone() })?)?;
     }

@@ -50,6 +50,13 @@ struct Check {
     arguments: Arguments,
 }
 
+impl Args {
+    /// Whether everything that is wrong is reported together.
+    pub fn is_check(&self) -> bool {
+        matches!(self.command, Command::Check(_))
+    }
+}
+
 /// `said` is `--json` before the name of the command.
 pub fn run(args: Args, said: bool, colour: Colour) -> Result<End> {
     match args.command {

@@ -7,11 +7,11 @@ use weft_store::Finding;
 
 const SUBJECT: &str = "configuration";
 
-/// Variables that every other command would refuse. About a server the rest of the configuration here says nothing.
+/// Misspelt variables.
 pub fn misspelt() -> Vec<Finding> {
-    let advice = "other commands refuse to run with it; name it rightly, or unset it";
-    let mistakes = weft_config::unknown_variables(std::env::vars_os().map(|(name, _)| name));
-    settings::told(&mistakes).into_iter().map(|mistake| Finding::problem(SUBJECT, mistake, advice)).collect()
+    let advice = "it has no effect; name it rightly, or unset it";
+    let mistakes = weft_config::unknown_variables(std::env::vars_os());
+    settings::told(&mistakes).into_iter().map(|mistake| Finding::warning(SUBJECT, mistake, advice)).collect()
 }
 
 /// What `weft serve` would say about it. Flags are left out: they are about this one look at a store.

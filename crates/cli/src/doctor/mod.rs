@@ -2,6 +2,7 @@
 
 mod configuration;
 mod deep;
+mod filters;
 mod server;
 mod store;
 
@@ -34,9 +35,8 @@ const AFTER: &str =
     "With --url, or WEFT_URL and no --store, it looks at a server instead of a store. --deep is for a store.";
 
 /// What to do about items that a scanner gave up on.
-const PARKED_ADVICE: &str = "the node has logged `could not handle an item` for each; `weft explain ID` tells the last \
-    error of an execution. Ending it lets it go: `weft cancel`, `weft force-fail` or \
-    `weft force-complete`, and `weft purge` for one that has ended";
+const PARKED_ADVICE: &str = "`weft scanners parked` lists them with their errors, and `retry` or `discard` after it ends that; \
+    docs/operations.md says when to do which";
 
 /// What to do about commands that would have broken an invariant.
 const VIOLATED_ADVICE: &str = "nothing was damaged; the node has logged `refused; loading again` with what would have broken, \
@@ -71,13 +71,10 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
     }
     // To look at every execution takes the store itself.
     let (place, findings) = match !args.deep && options.asks_server(args.store.is_named())? {
-        true => {
-            let mut findings = configuration::misspelt();
-            findings.extend(crate::store::runtime()?.block_on(server::look(&options))?);
-            (options.find_url(), findings)
-        }
+        true => (options.find_url(), crate::store::runtime()?.block_on(server::look(&options))?),
         false => look_here(&args.store, args.deep, colour)?,
     };
+    let findings: Vec<Finding> = configuration::misspelt().into_iter().chain(findings).collect();
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (problems, warnings) = (count(Severity::Problem), count(Severity::Warning));
     match form {

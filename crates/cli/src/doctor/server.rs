@@ -2,11 +2,12 @@
 
 mod metrics;
 
-use super::BOOTSTRAP;
+use super::{BOOTSTRAP, filters};
 use crate::remote;
 use anyhow::Result;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use weft_api::page::PageQuery;
 use weft_sdk::{Args, Client, Error, Operation, op};
 use weft_store::Finding;
 
@@ -23,6 +24,7 @@ pub async fn look(options: &remote::Options) -> Result<Vec<Finding>> {
     findings.extend(durability(&client).await);
     findings.extend(clock(&client).await);
     findings.extend(nodes(&client).await);
+    findings.extend(filters(&client).await);
     findings.extend(metrics::look(&client).await);
     findings.extend(keys(&client).await);
     Ok(findings)
@@ -81,6 +83,7 @@ fn to_do(why: &str) -> &'static str {
         "draining" => "it stops; ask another node, or start one",
         "starting" => "ask again in a moment",
         "store_unreachable" | "store_slow" => "look at the store: is it up, has it disk and memory, who holds locks",
+        "store_full" => "make room: free or enlarge the disk of the store, or raise the limit of its memory",
         "clock_skewed" | "clock_unsure" => "set the clocks of the node and the store by a time server",
         "partition_ended" | "scanners_ended" | "partition_stuck" | "scanners_stuck" => {
             "restart the node; its log says what went wrong, which is worth a report"
@@ -132,8 +135,23 @@ async fn nodes(client: &Client) -> Option<Finding> {
     })
 }
 
+/// Finds items that the filters of all live nodes exclude. A call that fails is another finding.
+async fn filters(client: &Client) -> Option<Finding> {
+    let nodes = asked::<op::ListNodes>(client, "filters").await.ok()?.items.into_iter();
+    let live: Vec<_> = nodes.filter(|node| node.live).map(|node| node.filters).collect();
+    let (mut namespaces, mut query) = (Vec::new(), PageQuery::default());
+    let mut more = filters::needs_namespaces(&live);
+    while more {
+        let args = Args { query: query.clone(), ..Args::default() };
+        let page = client.call::<op::ListNamespaces>(args).await.ok()?;
+        namespaces.extend(page.items.into_iter().map(|namespace| namespace.name));
+        (more, query.cursor) = (page.next_cursor.is_some(), page.next_cursor);
+    }
+    filters::look(&live, &namespaces)
+}
+
 async fn keys(client: &Client) -> Option<Finding> {
-    let query = weft_api::page::PageQuery { limit: Some(KEYS_MAX), ..Default::default() };
+    let query = PageQuery { limit: Some(KEYS_MAX), ..Default::default() };
     let args = Args { query, ..Args::default() };
     let keys = match client.call::<op::ListKeys>(args).await {
         Ok(page) => page.items,

@@ -1,12 +1,12 @@
 //! A store, as the doctor sees it.
 
-use super::{BOOTSTRAP, PARKED_ADVICE, deep};
+use super::{BOOTSTRAP, PARKED_ADVICE, deep, filters};
 use crate::registry;
 use crate::store::{Address, AnyStore};
 use crate::terminal::Colour;
 use weft_core::record::{Key, Record, api_key};
-use weft_core::schema::{Kind, PartMask};
-use weft_store::{Entry, Finding, Range, Scan, Severity, Store, Target};
+use weft_core::schema::{IndexId, Kind, PartMask, Value};
+use weft_store::{Entry, Finding, Place, Range, Scan, Severity, Store, Target};
 
 /// Keys that are looked through.
 const KEYS_MAX: usize = 1_000;
@@ -14,6 +14,8 @@ const KEYS_MAX: usize = 1_000;
 const PARKED_MAX: usize = 1_000;
 /// Those of them that are named.
 const NAMED_MAX: usize = 5;
+/// Namespaces that are compared with the filters of nodes.
+const NAMESPACES_MAX: usize = 1_000;
 
 /// What the store says of itself, and what can be seen in it.
 pub async fn look(address: &Address, deep: bool, colour: Colour) -> Vec<Finding> {
@@ -86,14 +88,50 @@ fn not_looked_at(why: Closed, deep: bool) -> Vec<Finding> {
 
 async fn inside(store: &AnyStore) -> Vec<Finding> {
     let described = store.describe();
-    vec![
+    let mut findings = vec![
         Finding::fine("durability", described.durability.to_string()),
         Finding::fine("partitions", described.partitions.to_string()),
         read_clock(store).await,
         nodes(store).await,
         parked(store).await,
         keys(store).await,
-    ]
+    ];
+    findings.extend(filters(store).await);
+    findings
+}
+
+/// Finds items that the filters of all live nodes exclude. A store that cannot be read is another finding.
+async fn filters(store: &AnyStore) -> Option<Finding> {
+    let nodes = registry::nodes(store).await.ok()?.into_iter();
+    let live: Vec<_> = nodes.filter(|node| node.state == registry::State::Live).map(|node| node.filters).collect();
+    let namespaces = match filters::needs_namespaces(&live) {
+        true => namespaces(store).await.ok()?,
+        false => Vec::new(),
+    };
+    filters::look(&live, &namespaces)
+}
+
+/// The namespaces that have executions: one short scan each.
+async fn namespaces(store: &AnyStore) -> Result<Vec<String>, weft_store::Error> {
+    let mut found: Vec<String> = Vec::new();
+    while found.len() < NAMESPACES_MAX {
+        let after = found.last().map(|name| Place {
+            columns: vec![Value::text(&name.as_str().into()), Value::Int(i64::MAX)],
+            key: vec![0xff; 16].into(),
+        });
+        let scan = Scan {
+            target: Target::Index(IndexId::ByCreated),
+            ranges: vec![Range { prefix: Vec::new(), after, until: None }],
+            limit: 1,
+            descending: false,
+            parts: None,
+        };
+        let pages = store.scan(None, scan).await?;
+        let first = pages.iter().flat_map(|page| &page.entries).next();
+        let Some(Value::Text(name)) = first.and_then(|entry| entry.place.columns.first()) else { break };
+        found.push(name.to_string());
+    }
+    Ok(found)
 }
 
 async fn read_clock(store: &AnyStore) -> Finding {
@@ -193,17 +231,17 @@ fn of_letter(entry: &Entry) -> String {
 mod tests {
     use super::*;
     use weft_core::record::DeadLetter;
-    use weft_core::record::dead_letter::Body;
+    use weft_core::record::dead_letter::{Body, Why};
     use weft_core::schema::Timer;
     use weft_core::{ExecutionId, PartitionId, Time};
-    use weft_store::{Found, Place};
+    use weft_store::Found;
 
     #[test]
     fn ops_31_a_parked_item_is_named_with_its_scanner_and_its_error() {
         let id: ExecutionId = "x_0_0192f3c1-6b1e-7c55-9a40-5d2f6d3c9e01".parse().unwrap();
         let key = Key::Execution(id);
         let body = Body {
-            flow: None,
+            why: Why::Failing,
             scanner: "lease_expiry".into(),
             timer: Timer::Lease,
             due: Time::ZERO,
@@ -212,7 +250,11 @@ mod tests {
             error: "it would have two leases".into(),
             fails: 18,
             parked_at: Time::ZERO,
+            next_try_at: None,
             expires_at: None,
+            namespace: None,
+            flow: None,
+            dropped: Vec::new(),
         };
         let letter = DeadLetter { partition: PartitionId(0), uuid: Default::default(), body };
         let parts = letter.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();

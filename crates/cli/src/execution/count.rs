@@ -1,4 +1,4 @@
-//! `weft count`: exact numbers.
+//! `weft count`: exact numbers, or lower bounds if counting takes too long.
 
 use crate::End;
 use crate::remote::{Filter, Form, Remote};
@@ -8,7 +8,7 @@ use weft_api::execution::CountQuery;
 use weft_api::op;
 use weft_api::operation::NoBody;
 
-/// Count executions, exactly
+/// Count executions; after 5 s the numbers so far, marked as lower bounds
 #[derive(clap::Args)]
 #[command(before_help = "example: weft count --by lane,state")]
 pub struct Args {

@@ -85,13 +85,15 @@ fn of_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
         return Err(("it is a list and not an object".to_owned(), None));
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| match error.inner().classify() {
-        // The same words as the server's, which name the place in the whole.
-        serde_json::error::Category::Data => {
-            let problem = weft_api::mistake_of_json(error);
-            (problem.detail.trim_start_matches("the request is wrong: ").to_owned(), problem.hint)
+    let value = serde_path_to_error::deserialize(weft_api::Reader::new(&mut json, false)).map_err(|error| {
+        match error.inner().classify() {
+            // The same words as the server's, which name the place in the whole.
+            serde_json::error::Category::Data => {
+                let problem = weft_api::mistake_of_json(error);
+                (problem.detail.trim_start_matches("`body` ").to_owned(), problem.hint)
+            }
+            _ => (error.into_inner().to_string(), None),
         }
-        _ => (error.into_inner().to_string(), None),
     })?;
     json.end().map_err(|error| (error.to_string(), None))?;
     Ok(value)

@@ -2,7 +2,9 @@
 
 use super::{put_secret, rates, scopes};
 use crate::End;
+use crate::fault::Fault;
 use crate::remote::{Remote, duration};
+use crate::store::StoreArg;
 use anyhow::Result;
 use std::time::Duration;
 use weft_api::key::{KeyScope, NewKey, RateClass};
@@ -15,10 +17,10 @@ use weft_api::operation::NoQuery;
 pub struct Args {
     /// A name to know it by
     #[arg(long)]
-    name: String,
+    pub name: String,
 
     /// What it may do; may be given more than once, or joined by commas
-    #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',', value_parser = scopes())]
+    #[arg(long = "scope", value_name = "SCOPE", required_unless_present = "admin", value_delimiter = ',', value_parser = scopes())]
     scopes: Vec<KeyScope>,
 
     /// It may read and nothing else
@@ -32,9 +34,22 @@ pub struct Args {
     /// It is good for this time, like `90d` [default: for ever]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     expires: Option<Duration>,
+
+    /// Make a key with all rights in the store itself, with its master key at hand and no server on it: for whoever has
+    /// lost the last one
+    #[arg(long, conflicts_with_all = ["scopes", "read_only", "rate_class", "expires"])]
+    pub admin: bool,
+
+    #[command(flatten)]
+    pub store: StoreArg,
 }
 
 pub async fn run(args: Args, remote: Remote) -> Result<End> {
+    if args.store.is_named() {
+        return Err(Fault::usage(
+            "a store is named, and a server makes the key; `--admin` makes one in the store itself",
+        ));
+    }
     let everywhere = if args.scopes.contains(&KeyScope::Admin) { "*" } else { weft_api::NAMESPACE_DEFAULT };
     let namespaces = remote.namespace.as_deref().unwrap_or(everywhere).split(',').map(|name| name.trim().to_owned());
     let body = NewKey {

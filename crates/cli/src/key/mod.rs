@@ -4,13 +4,14 @@ pub mod change;
 pub mod create;
 pub mod get;
 pub mod list;
+pub mod offline;
 pub mod revoke;
 pub mod rotate;
 
 use crate::fault::{Code, Fault};
 use crate::remote::{Options, Remote, With};
 use crate::terminal::{self, Colour};
-use crate::{End, remote::Form};
+use crate::{End, remote::Form, settings};
 use anyhow::Result;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use weft_api::key::{CreatedKey, Key, KeyScope, RateClass};
@@ -31,6 +32,11 @@ pub enum Command {
 
 pub fn run(command: Command, before: Options, colour: Colour) -> Result<End> {
     match command {
+        Command::Create(with) if with.args.admin => {
+            let options = with.options.or(before);
+            settings::warn_of_unknown_variables();
+            offline::run(&with.args.name, &with.args.store, &options)
+        }
         Command::Create(with) => with.run_anywhere(before, colour, create::run),
         Command::List(with) => with.run_anywhere(before, colour, list::run),
         Command::Get(with) => with.run_anywhere(before, colour, get::run),

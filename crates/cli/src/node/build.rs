@@ -1,13 +1,14 @@
 //! What the engine and the server are told, made from the settings.
 
 use anyhow::Result;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_api::node::Setting;
-use weft_config::{Settings, keys};
+use weft_config::{Key, Settings, keys};
 use weft_core::limits::{Limits, NAME_MAX};
 use weft_core::record::execution::Policy;
 use weft_engine::Config;
-use weft_engine::config::ScannerConfig;
+use weft_engine::config::{Filter, ScannerConfig};
 use weft_server::tls::{Files, Identity};
 use weft_server::{Auth, Options, Origins, Proxies, Rate, Rates};
 
@@ -32,11 +33,25 @@ pub fn engine(settings: &Settings) -> Result<Config> {
         clock_skew_max_ms: ms(settings.get(keys::ENGINE_CLOCK_SKEW_MAX)),
         scanners: ScannerConfig {
             at_once: settings.get(keys::SCANNERS_AT_ONCE),
-            intervals: keys::SCANNER_INTERVALS.map(|(name, key)| (name, ms(settings.get(key)))).into(),
+            filter: filter(settings, keys::SCANNERS_NAMESPACE, keys::SCANNERS_TAG),
+            filters: own_filters(settings),
+            intervals: keys::SCANNERS.iter().map(|keys| (keys.name, ms(settings.get(keys.interval)))).collect(),
             ..ScannerConfig::default()
         },
         ..Config::default()
     })
+}
+
+fn filter(settings: &Settings, namespace: Key<Option<String>>, tag: Key<Option<String>>) -> Filter {
+    let tag = settings.get(tag);
+    let tag = tag.as_ref().and_then(|tag| tag.split_once('=')).map(|(key, value)| (key.into(), value.into()));
+    Filter { namespace: settings.get(namespace).map(Into::into), tag }
+}
+
+/// The filters of single scanners, as far as they have some.
+fn own_filters(settings: &Settings) -> BTreeMap<&'static str, Filter> {
+    let filters = keys::SCANNERS.iter().map(|keys| (keys.name, filter(settings, keys.namespace, keys.tag)));
+    filters.filter(|(_, filter)| !filter.is_none()).collect()
 }
 
 fn limits(settings: &Settings) -> Limits {
@@ -129,11 +144,24 @@ fn ms(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use weft_config::Sources;
 
     #[test]
     fn sr_2_every_scanner_has_a_setting_whose_default_is_its_own_interval() {
         let configured = engine(&Settings::built_in()).unwrap().scanners.intervals;
         assert_eq!(configured, weft_engine::scanner::intervals().collect::<BTreeMap<_, _>>());
+    }
+
+    #[test]
+    fn sr_34_filters_of_the_configuration_reach_the_scanners() {
+        let flags = ["scanners-namespace=shop", "scanners-tag=team=a=b", "scanners-lease-expiry-tag=team="];
+        let flags = flags.map(|flag| flag.split_once('=').unwrap()).map(|(flag, value)| (flag.into(), value.into()));
+        let settings = Settings::load(Sources { flags: flags.into(), ..Sources::default() }).unwrap();
+        let scanners = engine(&settings).unwrap().scanners;
+        let tagged = |value: &str| Some(("team".into(), value.into()));
+        assert_eq!(scanners.filter, Filter { namespace: Some("shop".into()), tag: tagged("a=b") });
+        assert_eq!(scanners.filters, [("lease_expiry", Filter { namespace: None, tag: tagged("") })].into());
+        let none = engine(&Settings::built_in()).unwrap().scanners;
+        assert!(none.filter.is_none() && none.filters.is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use super::{Form, Parting, Remote};
 use crate::End;
 use crate::fault::Fault;
+use crate::settings;
 use crate::terminal::{self, Colour};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -229,9 +230,9 @@ fn variable(name: &str) -> Option<String> {
 #[derive(clap::Args)]
 pub struct With<A: clap::Args> {
     #[command(flatten)]
-    args: A,
+    pub args: A,
     #[command(flatten)]
-    options: Options,
+    pub options: Options,
 }
 
 impl<A: clap::Args> With<A> {
@@ -268,8 +269,9 @@ impl<A: clap::Args> With<A> {
             .context("could not start the runtime")?;
         let (options, parting) = (self.options.or(before), Parting::default());
         let (quiet, last_word) = (options.quiet, parting.clone());
-        if quiet {
-            terminal::hide_bars();
+        match quiet {
+            true => terminal::hide_bars(),
+            false => settings::warn_of_unknown_variables(),
         }
         let work = async {
             let remote = options.connect(colour, inside, parting).await?;

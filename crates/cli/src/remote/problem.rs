@@ -18,15 +18,27 @@ pub fn fault(doing: &str, error: Error) -> anyhow::Error {
 /// What the client library asks at the end of its message; here the hint says it.
 const ASKED: &str = "; is the server running?";
 
+/// What the client library says of a server that answers `http:` with TLS.
+const NOT_HTTP: &str = "answers, but not in HTTP";
+
 fn unreachable(doing: &str, error: &Error) -> Fault {
     let message = error.to_string();
     let fault = Fault::new(Code::Unreachable, format!("could not {doing}: {}", message.trim_end_matches(ASKED)));
     let fault = fault.named("unreachable");
+    if weft_tls::is_distrust(error) {
+        let hint =
+            "`--ca-file` or WEFT_CA_FILE names a file with the authority of the server, or with its own certificate";
+        let fault = fault.with_code(Code::NotAllowed).named("untrusted");
+        return if message.contains("ca_file=FILE") { fault.hint(hint) } else { fault };
+    }
+    if message.contains(NOT_HTTP) || message.contains(weft_tls::NO_TLS) {
+        let (is, wanted) = if message.contains(NOT_HTTP) { ("http", "https") } else { ("https", "http") };
+        return fault
+            .with_code(Code::Usage)
+            .hint(format!("write `{wanted}://` instead of `{is}://` in `--url` or WEFT_URL"));
+    }
     if is_refused(error) {
         return fault.hint("is it running? `weft dev` starts one here; `--url` or WEFT_URL names another");
-    }
-    if message.contains("no authority that is trusted here") {
-        return fault.hint("`--ca-file` or WEFT_CA_FILE names a file with the authority of the server");
     }
     if message.contains("CertificateRequired") {
         return fault.hint("the server asks for a certificate: `--client-cert` and `--client-key` name one");

@@ -107,7 +107,16 @@ pub async fn apply<T: Serialize, F: Future<Output = Result<T>>>(
     one: impl Fn(String) -> F,
     shown: impl Fn(&T) -> String,
 ) -> Result<End> {
-    let tally = Tally { remote, verb, shown, results: Vec::new(), total: 1, done: 0, refused: BTreeMap::new() };
+    let tally = Tally {
+        remote,
+        verb,
+        shown,
+        results: Vec::new(),
+        by_filter: false,
+        total: 1,
+        done: 0,
+        refused: BTreeMap::new(),
+    };
     let mut run = Run { one, tally };
     match selection.check(verb)? {
         true => run.by_filter(selection, bulk).await,
@@ -141,6 +150,8 @@ struct Tally<'a, Shown, T> {
     shown: Shown,
     /// Kept for one JSON object at the end
     results: Vec<Done<T>>,
+    /// Executions of a filter are reported by their number, even a single one
+    by_filter: bool,
     /// How many are to be done
     total: u64,
     done: u64,
@@ -186,9 +197,11 @@ where
             return self.tally.end();
         }
         let question = format!("{} {}?", verb.name, count(counted.total, "execution"));
-        if counted.total > 1 && !confirm(selection.yes, &question).await? {
+        // Also for one: whoever writes a filter does not see what it selects, and the next run may select more.
+        if !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);
         }
+        self.tally.by_filter = true;
         self.tally.total = counted.total;
         if let Some(bulk) = bulk.filter(|_| remote.form == Form::People)
             && let Some(job) = bulk.run(remote, verb.name, &filter, counted.total).await?
@@ -289,7 +302,7 @@ impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
             terminal::put(&serde_json::to_string(&Results { results: &self.results })?)?;
         }
         let refused: u64 = self.refused.values().sum();
-        if self.done + refused > 1 {
+        if self.by_filter || self.done + refused > 1 {
             let codes = self.refused.iter().map(|(code, times)| format!("{times} {code}"));
             let refusals = match refused {
                 0 => String::new(),

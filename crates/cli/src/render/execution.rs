@@ -4,7 +4,7 @@ use super::id::short;
 use super::time::{ago, ahead, span};
 use super::{count, cut, payload, plain, state, state_text};
 use crate::terminal::Paint;
-use weft_api::execution::{Execution, Failure, Hold, PublicState};
+use weft_api::execution::{Execution, Failure, Hold, PublicState, Trouble};
 
 /// Letters of a message that is not asked for by itself.
 const MESSAGE_MAX: usize = 200;
@@ -23,6 +23,7 @@ pub fn card(execution: &Execution, now: u64, paint: Paint) -> String {
     line("worker", worker(execution, now));
     line("cancel", cancel(execution, now));
     line("failure", failure_line(execution));
+    line("trouble", execution.trouble.iter().map(|it| trouble(it, now)).collect::<Vec<_>>().join(", "));
     line("holds", execution.holds.iter().map(hold).collect::<Vec<_>>().join(", "));
     line("times", times(execution, now));
     line(
@@ -36,6 +37,15 @@ pub fn card(execution: &Execution, now: u64, paint: Paint) -> String {
     line("result", execution.result.as_ref().map(payload::line).unwrap_or_default());
     line("next", next(execution));
     lines.join("\n")
+}
+
+/// `lease_expiry failed 18 times, parked as d_0_…, tried again in 12m: no way`
+fn trouble(it: &Trouble, now: u64) -> String {
+    let mut parts = vec![format!("{} failed {}", plain(&it.scanner), count(it.fails.into(), "time"))];
+    parts.extend(it.parked.as_deref().map(|id| format!("parked as {}", plain(id))));
+    parts.extend(it.next_try_at.map(|at| format!("tried again {}", ahead(at, now))));
+    parts.extend(it.given_up.as_ref().map(|it| format!("given up by {} ({})", plain(&it.by), plain(&it.reason))));
+    format!("{}: {}", parts.join(", "), cut(&plain(&it.last_error), MESSAGE_MAX))
 }
 
 /// `active, attempt 1 of up to 6, epoch 1, 40 % rendering`.

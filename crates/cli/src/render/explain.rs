@@ -87,6 +87,8 @@ fn ends(reason: &Reason, verbs: &str) -> Option<String> {
             "seal" => "by `weft flow seal`".to_owned(),
             "replay of members" => "by `weft replay MEMBER` of those that are to run again".to_owned(),
             "replay of its upstreams" => "by `weft replay UPSTREAM`, which lets it wait again".to_owned(),
+            "retry" => "by `weft scanners parked retry`".to_owned(),
+            "discard" => "by `weft scanners parked discard`".to_owned(),
             "finish" => "by `weft flow finish`".to_owned(),
             "release" | "replay" | "reschedule" | "cancel" => format!("by `{verbs} {way}`"),
             other => format!("by {}", plain(other)),

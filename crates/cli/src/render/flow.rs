@@ -250,7 +250,7 @@ mod tests {
             "cause": "requested", "reason": "wrong\u{1b}file", "by": "user:ann", "at": 1, "done": true}}));
         assert_eq!(
             ending(&ended, Paint::PLAIN),
-            "cancelled after 4.1s, 9 of 9 done: 1 active, 1 waiting, 7 completed (requested by user:ann: wrong file)"
+            "cancelled after 4.1s, 9 of 9 done: 1 active, 1 waiting, 7 completed (requested by user:ann: wrong\\u001bfile)"
         );
     }
 

@@ -61,9 +61,11 @@ pub fn note(execution: &Execution, now: u64) -> String {
 }
 
 /// Exact numbers by group, the total last.
+/// Numbers with their total; lower bounds are marked with `≥`.
 pub fn counts(counts: &Counts, by: &[String], paint: Paint) -> String {
+    let number = |count: u64| if counts.at_least { format!("≥{count}") } else { count.to_string() };
     if by.is_empty() {
-        return counts.total.to_string();
+        return number(counts.total);
     }
     let titles: Vec<String> = by.iter().map(|name| name.to_uppercase()).chain(["COUNT".to_owned()]).collect();
     let mut table = Table::left(&titles.iter().map(String::as_str).collect::<Vec<_>>());
@@ -76,10 +78,10 @@ pub fn counts(counts: &Counts, by: &[String], paint: Paint) -> String {
             _ => group.state.map(|group| state(group, paint)),
         };
         let cells = by.iter().map(|name| cell(name).unwrap_or_else(|| NONE.to_owned()));
-        table.row(cells.chain([group.count.to_string()]).collect());
+        table.row(cells.chain([number(group.count)]).collect());
     }
     let blank = std::iter::repeat_n(String::new(), by.len() - 1);
-    table.row(["total".to_owned()].into_iter().chain(blank).chain([counts.total.to_string()]).collect());
+    table.row(["total".to_owned()].into_iter().chain(blank).chain([number(counts.total)]).collect());
     table.render(paint)
 }
 
@@ -117,5 +119,13 @@ mod tests {
         let groups = json!({"total": 12, "groups": [{"lane": "mail", "state": "waiting", "count": 10}, {"lane": "web", "state": "active", "count": 2}]});
         let shown = counts(&serde_json::from_value(groups).unwrap(), &["lane".into(), "state".into()], PLAIN);
         assert_eq!(shown, "LANE   STATE    COUNT\nmail   waiting     10\nweb    active       2\ntotal              12");
+    }
+
+    #[test]
+    fn a_count_that_was_ended_early_shows_lower_bounds() {
+        let groups = json!({"total": 12, "groups": [{"lane": "mail", "count": 12}], "at_least": true});
+        let found: Counts = serde_json::from_value(groups).unwrap();
+        assert_eq!(counts(&found, &["lane".into()], PLAIN), "LANE   COUNT\nmail     ≥12\ntotal    ≥12");
+        assert_eq!(counts(&found, &[], PLAIN), "≥12");
     }
 }

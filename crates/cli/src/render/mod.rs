@@ -11,10 +11,12 @@ pub mod key;
 pub mod list;
 pub mod member;
 pub mod payload;
+pub mod scanner;
 pub mod time;
 pub mod worker;
 
 use crate::terminal::Paint;
+use crate::visible::{escape, is_unseen};
 use weft_api::execution::PublicState;
 
 /// A cell that holds nothing.
@@ -41,9 +43,18 @@ pub fn state_text(state: PublicState, text: &str, paint: Paint) -> String {
     }
 }
 
-/// Text on one line without characters that move the cursor: it may come from anybody.
+/// Text on one line, with escapes for characters that move the cursor or turn the direction of text: it may come from
+/// anybody.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' | '\r' => shown.push(' '),
+            letter if is_unseen(letter) => escape(letter, &mut shown),
+            letter => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// At most `letters` letters; what is cut off is shown by dots.
@@ -62,7 +73,7 @@ mod tests {
     fn text_of_others_is_cut_and_cannot_move_the_cursor() {
         assert_eq!(cut("grüße an alle", 7), "grüße…");
         assert_eq!(cut("kurz", 4), "kurz");
-        assert_eq!(plain("a\x1b[2Jb\nc"), "a [2Jb c");
+        assert_eq!(plain("a\x1b[2Jb\nc\u{202e}"), r"a\u001b[2Jb c\u202e");
         assert_eq!((count(1, "execution"), count(0, "attempt")), ("1 execution".into(), "0 attempts".into()));
     }
 }

@@ -14,10 +14,10 @@ pub fn table(workers: &[Worker], now: u64, paint: Paint) -> String {
             plain(&worker.worker),
             state(worker.state, paint),
             list(&worker.lanes),
-            busy(worker),
+            busy(worker, now),
             age(now.saturating_sub(worker.last_seen_at)),
             worker.version.as_deref().map_or(NONE.to_owned(), plain),
-            note(worker),
+            note(worker, now),
         ]);
     }
     table.render(paint)
@@ -30,19 +30,32 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
-/// `12/16`: what it does of what it can do at once.
-pub fn busy(worker: &Worker) -> String {
+/// `12/16`: what it does of what it can do at once. Of a process that is silent nothing is known.
+pub fn busy(worker: &Worker, now: u64) -> String {
     match (worker.capacity, worker.free) {
+        _ if is_silent(worker, now) || worker.state == WorkerState::Dead => NONE.to_owned(),
         (Some(capacity), Some(free)) => format!("{}/{capacity}", capacity.saturating_sub(free)),
         (Some(capacity), None) => format!("?/{capacity}"),
         (None, _) => NONE.to_owned(),
     }
 }
 
-fn note(worker: &Worker) -> String {
-    let Some(drain) = &worker.drain else { return String::new() };
-    let reason = if drain.reason.is_empty() { String::new() } else { format!(": {}", plain(&drain.reason)) };
-    format!("drained by {}{reason}", plain(&drain.by))
+/// A process that lives is written as seen every third of its ttl, and calls at least as often: twice that without a
+/// call means that it is probably gone, although it counts as dead only later.
+fn is_silent(worker: &Worker, now: u64) -> bool {
+    worker.state != WorkerState::Dead && now.saturating_sub(worker.last_seen_at) > worker.ttl_ms / 3 * 2
+}
+
+fn note(worker: &Worker, now: u64) -> String {
+    let because = |reason: &str| if reason.is_empty() { String::new() } else { format!(": {}", plain(reason)) };
+    let silent = is_silent(worker, now).then(|| format!("silent for {}", age(now.saturating_sub(worker.last_seen_at))));
+    let dead = worker.dead.as_ref().map(|dead| match &dead.reason {
+        Some(reason) => format!("given up{}", because(reason)),
+        None => format!("silent for {}", age(now.saturating_sub(worker.last_seen_at))),
+    });
+    let drained =
+        worker.drain.as_ref().map(|drain| format!("drained by {}{}", plain(&drain.by), because(&drain.reason)));
+    silent.into_iter().chain(dead).chain(drained).collect::<Vec<_>>().join(", ")
 }
 
 pub fn state(state: WorkerState, paint: Paint) -> String {
@@ -63,13 +76,13 @@ pub fn card(worker: &Worker, leases: &[HeldLease], now: u64, paint: Paint) -> St
             lines.push(format!("{}{text}", paint.dim(&format!("{subject:<10}"))));
         }
     };
-    let note = note(worker);
+    let note = note(worker, now);
     let note = if note.is_empty() { note } else { format!(", {note}") };
     line("state", format!("{}{note}", state(worker.state, paint)));
     line("lanes", list(&worker.lanes));
     line("kinds", worker.kinds.as_deref().map(list).unwrap_or_default());
     line("offers", list(&worker.capabilities));
-    line("busy", busy(worker));
+    line("busy", busy(worker, now));
     line("times", format!("registered {}, seen {}", ago(worker.registered_at, now), ago(worker.last_seen_at, now)));
     line(
         "build",
@@ -121,6 +134,32 @@ mod tests {
             "INSTANCE       POOL    STATE     LANES  BUSY   SEEN  VERSION  NOTE\n\
              mailer-3@host  mailer  active    mail   12/16  1s    1.4.0\n\
              mailer-1@host  mailer  draining  mail   2/16   1s    1.4.0"
+        );
+    }
+
+    #[test]
+    fn a_worker_that_is_silent_is_shown_so_before_it_counts_as_dead() {
+        let worker = |instance: &str, seen_at: u64, dead: serde_json::Value| -> Worker {
+            let state = if dead.is_null() { "active" } else { "dead" };
+            let value = json!({"namespace": "shop", "instance": instance, "worker": "mailer", "session": 1, "state": state,
+                "lanes": ["mail"], "capabilities": [], "capacity": 1, "labels": {}, "ttl_ms": 60_000, "registered_at": 0,
+                "last_seen_at": seen_at, "dead": dead});
+            serde_json::from_value(value).unwrap()
+        };
+        let given_up = json!({"at": 99_000, "marked": true, "reason": "its host burnt"});
+        let workers = [
+            worker("fresh", 65_000, json!(null)),
+            worker("killed", 55_000, json!(null)),
+            worker("gone", 10_000, json!({"at": 90_000, "marked": false})),
+            worker("burnt", 70_000, given_up),
+        ];
+        assert_eq!(
+            table(&workers, 100_000, Paint::PLAIN),
+            "INSTANCE  POOL    STATE   LANES  BUSY  SEEN  VERSION  NOTE\n\
+             fresh     mailer  active  mail   ?/1   35s   –\n\
+             killed    mailer  active  mail   –     45s   –        silent for 45s\n\
+             gone      mailer  dead    mail   –     1m    –        silent for 1m\n\
+             burnt     mailer  dead    mail   –     30s   –        given up: its host burnt"
         );
     }
 }

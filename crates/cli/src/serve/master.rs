@@ -51,6 +51,27 @@ pub fn load(settings: &Settings, address: &Address, folder: &Path) -> Result<Mas
     Ok(Master { key, made: Some(path) })
 }
 
+/// Where a server on this store takes its master key from, and the key if it is there.
+pub struct Place {
+    /// The variable or the file; none if nothing is configured and the store has no folder.
+    pub name: Option<String>,
+    pub key: Option<MasterKey>,
+}
+
+/// Looks and makes nothing.
+pub fn place(settings: &Settings, address: &Address) -> Result<Place> {
+    if let Some(text) = settings.get(keys::MASTER_KEY) {
+        let name = "`WEFT_MASTER_KEY`";
+        return Ok(Place { name: Some(name.to_owned()), key: Some(parse(text.expose(), name)?) });
+    }
+    let beside = || address.is_sqlite().then(|| super::folder::of(settings, address).join(FILE));
+    let Some(path) = settings.get(keys::MASTER_KEY_FILE).or_else(beside) else {
+        return Ok(Place { name: None, key: None });
+    };
+    let key = path.exists().then(|| read(&path)).transpose()?;
+    Ok(Place { name: Some(format!("`{}`", path.display())), key })
+}
+
 fn read(path: &Path) -> Result<MasterKey> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("{}: make one by {MAKE}", cannot("read", path)))?;

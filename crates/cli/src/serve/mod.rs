@@ -3,7 +3,7 @@
 mod audit_file;
 mod bootstrap;
 mod folder;
-mod master;
+pub mod master;
 mod reload;
 
 use self::audit_file::AuditFile;

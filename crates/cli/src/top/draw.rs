@@ -246,7 +246,7 @@ fn draw_workers(frame: &mut Frame, app: &App, area: Rect, now: u64) {
             plain(&one.worker),
             worker::state(one.state, Paint::PLAIN),
             worker::list(&one.lanes),
-            worker::busy(one),
+            worker::busy(one, now),
             time::age(now.saturating_sub(one.last_seen_at)),
         ])
     });

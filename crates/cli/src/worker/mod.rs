@@ -3,7 +3,7 @@
 
 mod task;
 
-use crate::fault::Fault;
+use crate::fault::{Code, Fault};
 use crate::node::Stop;
 use crate::remote::{self, duration};
 use crate::terminal::{self, Colour};
@@ -12,7 +12,8 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_exec::{Program, this_binary};
+use task::{NOT_STARTED_MAX, NotStarted};
+use weft_exec::{Program, check_line, this_binary};
 use weft_sdk::{Ctx, Inputs, Raw, Worker};
 
 /// The first argument of the process that a worker starts for each of its tasks.
@@ -31,8 +32,8 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
     WEFT_LANE, WEFT_TAGS (JSON) and perhaps WEFT_CHECKPOINT_FILE. A member of a flow also gets WEFT_FLOW, WEFT_MEMBER (its key) and \
     WEFT_INPUTS, a folder with what upstreams handed over: a file for each result, named as the input of the edge, for \
     `name[]` a folder with the files 0, 1, …, and inputs.json, which tells how each of them ended. What it writes to stdout is the result, stderr goes to \
-    the log. Exit codes: 0 completes, 65 fails for good, 75 and any other fails and is retried as the execution's policy \
-    says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
+    the log. Exit codes: 0 completes, 65 fails for good, 126 and 127 (not executable, not found) hand the work back, 75 and \
+    any other fails and is retried as the execution's policy says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
     {\"message\": …, \"retry\": \"never\"}}; the last two decide the outcome.\n\nA cancel, a lost lease or a stop of the \
     worker is SIGTERM to the program's process group, and SIGKILL for what is left of it after --grace."
@@ -97,9 +98,11 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
             "`--json` is given, and a worker has nothing to say in JSON; `WEFT_LOG_FORMAT=json` is for its log",
         ));
     }
+    check_line(&args.exec).map_err(|why| Fault::usage(format!("`--exec`: {why}")))?;
     if options.is_quiet() {
         terminal::be_quiet();
     }
+    settings::warn_of_unknown_variables();
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;
     store::runtime()?.block_on(async {
         let _guard = log::start(&settings, colour.err)?;
@@ -121,19 +124,39 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
         for cap in &args.cap {
             worker = worker.capability(cap);
         }
-        let program = Arc::new(program(&args));
+        let (program, not_started) = (Arc::new(program(&args)), Arc::new(NotStarted::default()));
         for kind in &args.kind {
-            let program = program.clone();
-            let run = move |ctx: Ctx, inputs: Inputs, input: Raw| task::run(program.clone(), ctx, inputs, input);
+            let with = (program.clone(), not_started.clone());
+            let run = move |ctx: Ctx, inputs: Inputs, input: Raw| task::run(with.clone(), ctx, inputs, input);
             worker = worker.handle(kind, run);
         }
         // What is wrong with it is told before anything else.
         worker.check().map_err(|error| remote::fault("begin", error))?;
         let what = colour.err.bold(&args.kind.join(", "));
         terminal::say(&format!("takes {what} from {url}, {} at a time; Ctrl-C stops it", args.concurrency));
-        let ended = worker.run_until(stop.begun()).await;
-        ended.map(|()| End::Done).map_err(|error| remote::fault("go on working", error))
+        let mut gave_up = None;
+        let until = async {
+            tokio::select! {
+                () = stop.begun() => {}
+                why = not_started.too_many() => {
+                    tracing::warn!("the program did not run {NOT_STARTED_MAX} times in a row; the worker stops");
+                    gave_up = Some(why);
+                }
+            }
+        };
+        worker.run_until(until).await.map_err(|error| remote::fault("go on working", error))?;
+        match gave_up {
+            None => Ok(End::Done),
+            Some(why) => Err(not_started_fault(&why).into()),
+        }
     })
+}
+
+fn not_started_fault(why: &str) -> Fault {
+    let times =
+        format!("the program did not run {NOT_STARTED_MAX} times in a row, and its tasks were handed back: {why}");
+    Fault::new(Code::Refused, times)
+        .hint("make `--exec` a line that runs here; exit codes 126 and 127 say that a program was not started")
 }
 
 fn program(args: &Args) -> Program {

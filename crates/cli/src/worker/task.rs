@@ -2,16 +2,51 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use weft_api::Payload;
-use weft_exec::{Body, Failure as Failed, Finish, Input, InputFailure, Member, Program, Report, Retry, Task, category};
+use weft_exec::{
+    Body, Failure as Failed, Finish, Input, InputFailure, Member, Program, Report, Retry, Task, brief, category,
+};
 use weft_sdk::worker::Cause;
 use weft_sdk::{Ctx, Failure, Inputs, Raw};
 
 /// What a program may be ahead of what the server was told.
 const REPORTS_MAX: usize = 16;
 
-pub async fn run(program: Arc<Program>, ctx: Ctx, inputs: Inputs, Raw(input): Raw) -> Result<Option<Payload>, Failure> {
+/// How long a task rests whose program could not be started: another worker may have the program.
+const HAND_BACK: Duration = Duration::from_secs(1);
+
+/// A worker whose program could not be started so many times in a row gives up.
+pub const NOT_STARTED_MAX: usize = 5;
+
+/// The reasons of the latest tasks that ended without their program having run.
+#[derive(Default)]
+pub struct NotStarted(watch::Sender<Vec<String>>);
+
+impl NotStarted {
+    fn see(&self, finish: &Finish) {
+        self.0.send_modify(|reasons| match finish {
+            Finish::NotStarted(why) => reasons.push(brief(why)),
+            Finish::Stopped => {}
+            _ => reasons.clear(),
+        });
+    }
+
+    /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row.
+    pub async fn too_many(&self) -> String {
+        let mut seen = self.0.subscribe();
+        let reasons = seen.wait_for(|reasons| reasons.len() >= NOT_STARTED_MAX).await;
+        let reasons = reasons.expect("the sender is borrowed here");
+        reasons.last().cloned().unwrap_or_default()
+    }
+}
+
+pub async fn run(
+    (program, not_started): (Arc<Program>, Arc<NotStarted>),
+    ctx: Ctx,
+    inputs: Inputs,
+    Raw(input): Raw,
+) -> Result<Option<Payload>, Failure> {
     let task = Task { member: member(&ctx, &inputs).await?, ..task(&ctx, input) };
     let (reports, said) = mpsc::channel(REPORTS_MAX);
     let ran = weft_exec::run(&program, task, ctx.cancelled(), reports);
@@ -21,6 +56,7 @@ pub async fn run(program: Arc<Program>, ctx: Ctx, inputs: Inputs, Raw(input): Ra
         _ => None,
     };
     log_bad_end(&ctx, &finish);
+    not_started.see(&finish);
     // Before the outcome: what was lost on the way must not be taken for told.
     told?;
     if let Some(checkpoint) = checkpoint {
@@ -30,6 +66,8 @@ pub async fn run(program: Arc<Program>, ctx: Ctx, inputs: Inputs, Raw(input): Ra
         Finish::Completed { result } => Ok(result.map(payload)),
         Finish::Failed(failed) => Err(failure(failed)),
         Finish::Delay { ms, .. } => Err(Failure::delay(Duration::from_millis(ms))),
+        // No fault of the task, so that it costs no attempt.
+        Finish::NotStarted(_) => Err(Failure::delay(HAND_BACK)),
         // Why it was stopped decides what the server is told.
         Finish::Stopped => Err(Failure::retry("the program was stopped")),
     }
@@ -57,6 +95,9 @@ fn log_bad_end(ctx: &Ctx, finish: &Finish) {
             let message = failed.brief();
             let again = if failed.retry == Retry::Never { ", and no retry will help" } else { "" };
             tracing::info!(category = failed.category, "it failed: {message}{again}");
+        }
+        (None, Finish::NotStarted(why)) => {
+            tracing::warn!("its program did not run, and it is handed back: {}", brief(why));
         }
         (None, _) => {}
     }

@@ -34,7 +34,7 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
     check_label(args.target.label.as_ref())?;
     if !args.target.is_one() {
         let named = args.target.count(&remote).await?;
-        if named > 1 && !confirm(args.yes, &format!("drain {}?", count(named as u64, "worker"))).await? {
+        if named > 0 && !confirm(args.yes, &format!("drain {}?", count(named as u64, "worker"))).await? {
             return Ok(End::Refused);
         }
     }

@@ -36,24 +36,77 @@ fn ops_1_check_tells_every_mistake_with_what_was_meant_and_exits_with_2() {
 }
 
 #[test]
-fn ops_1_an_unknown_variable_and_an_unknown_flag_stop_the_start_with_a_suggestion() {
+fn an_unknown_variable_is_warned_of_and_only_config_check_refuses_it() {
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        command(&["serve", "--check"]).current_dir(folder.path()).env(concat!("WEFT_", "LISTN"), "x").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("LISTN` is no variable of Weft: did you mean `WEFT_LISTEN`?"));
-
-    // Also where no configuration is read.
-    for args in [&["list"][..], &["dev", "--memory"], &["worker", "--kind", "k", "--exec", "true"], &["version"]] {
-        let output = command(args).current_dir(folder.path()).env(concat!("WEFT_", "URLL"), "x").output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(text(&output.stderr).contains("URLL` is no variable of Weft: did you mean `WEFT_URL`?"), "{args:?}");
+    let run =
+        |args: &[&str]| command(args).current_dir(folder.path()).env(concat!("WEFT_", "LISTN"), "x").output().unwrap();
+    let told = concat!("`WEFT_", "LISTN` is no variable of Weft: did you mean `WEFT_LISTEN`?\n");
+    for args in [
+        &["serve", "--check"][..],
+        &["config", "show"],
+        &["migrate"],
+        &["export", "file"],
+        &["import", "file", "--store", "sqlite:copy/weft.db"],
+        &["nodes"],
+    ] {
+        let output = run(args);
+        stdout(&output);
+        let warned = text(&output.stderr);
+        assert_eq!(warned.matches("warning: ").count(), 1, "{args:?}: {warned}");
+        assert!(warned.contains(&format!("warning: {told}")), "{args:?}: {warned}");
     }
+    for args in [&["config", "check"][..], &["config", "check", "--json"]] {
+        let output = run(args);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), format!("error: {told}")), "{args:?}");
+    }
+}
+
+#[test]
+fn ops_1_an_unknown_flag_stops_the_start_with_a_suggestion() {
+    let folder = tempfile::tempdir().unwrap();
 
     let output = config(folder.path(), &["check", "--lisen", "127.0.0.1:1"]);
     assert_eq!(output.status.code(), Some(2));
     let told = text(&output.stderr);
     assert!(told.contains("--lisen") && told.contains("--listen"), "{told}");
+}
+
+#[test]
+fn ops_1_a_command_that_reads_no_configuration_warns_of_an_unknown_variable() {
+    let run = |args: &[&str]| command(args).env(concat!("WEFT_", "URLL"), "x").output().unwrap();
+    let warning = concat!("warning: `WEFT_", "URLL` is no variable of Weft: did you mean `WEFT_URL`?\n");
+    let version = run(&["version"]);
+    assert!(stdout(&version).starts_with("weft "));
+    assert_eq!(text(&version.stderr), warning);
+    assert_eq!(text(&run(&["version", "--quiet"]).stderr), "");
+    // Nobody listens on this port.
+    let list = run(&["list", "--url", "http://127.0.0.1:1"]);
+    assert_eq!(list.status.code(), Some(3));
+    assert!(text(&list.stderr).starts_with(warning), "{}", text(&list.stderr));
+}
+
+#[test]
+fn ops_1_a_service_called_weft_in_the_cluster_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = [
+        ("SERVICE_HOST", "10.96.0.17"),
+        ("SERVICE_PORT", "7733"),
+        ("SERVICE_PORT_HTTP", "7733"),
+        ("PORT", "tcp://10.96.0.17:7733"),
+        ("PORT_7733_TCP", "tcp://10.96.0.17:7733"),
+        ("PORT_7733_TCP_ADDR", "10.96.0.17"),
+        ("NAME", "/shop/weft"),
+        ("ENV_WEFT_STORE", "memory:"),
+    ];
+    let run = |args: &[&str]| {
+        let made = made.iter().map(|(name, value)| (format!("WEFT_{name}"), value));
+        command(args).current_dir(folder.path()).envs(made).output().unwrap()
+    };
+    for args in [&["version"][..], &["serve", "--check"], &["config", "check"]] {
+        let output = run(args);
+        stdout(&output);
+        assert!(!text(&output.stderr).contains("WEFT_"), "{args:?}: {}", text(&output.stderr));
+    }
 }
 
 #[test]

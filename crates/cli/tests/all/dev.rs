@@ -69,6 +69,8 @@ fn dev_prints_commands_that_can_be_copied_and_takes_no_store_from_the_environmen
     let line = running.wait_for("where it is", |line| line.contains(" serves http://127.0.0.1:"));
     let url = line.split_whitespace().last().unwrap().to_owned();
     running.wait_for("a command", |line| line.contains(&format!("weft submit --url {url} hello")));
+    let line = running.wait_for("what it does not use", |line| line.starts_with("not used: "));
+    assert!(line.starts_with("not used: WEFT_STORE, WEFT_LISTEN; "), "{line}");
 }
 
 #[test]

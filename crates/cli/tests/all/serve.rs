@@ -434,6 +434,37 @@ fn api_51_a_server_with_a_certificate_speaks_tls() {
 }
 
 #[test]
+fn api_51_a_certificate_that_is_signed_by_itself_is_trusted_if_it_is_named() {
+    let folder = folder();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let (cert, key) = weft_tls::testing::self_signed(&["127.0.0.1"], 2020..2120).unwrap();
+    let (other, _) = weft_tls::testing::self_signed(&["127.0.0.1"], 2020..2120).unwrap();
+    write("cert.pem", &cert);
+    write("key.pem", &key);
+    write("other.pem", &other);
+    let server = Server::start(folder.path(), &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
+    let told = |args: &[&str], url: &str, code: i32| {
+        let mut weft = command(&[&["--timeout", "5s"], args].concat());
+        weft.current_dir(folder.path()).env("WEFT_URL", url).env("WEFT_KEY", server.key.as_deref().unwrap());
+        weft.env("WEFT_NAMESPACE", "default").env_remove("WEFT_STORE");
+        let output = weft.output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    told(&["list", "--ca-file", "cert.pem"], &server.url, 0);
+    let refused = told(&["list", "--ca-file", "other.pem"], &server.url, 4);
+    assert!(refused.starts_with("error[untrusted]: could not"), "{refused}");
+    assert!(refused.contains("signed by itself") && refused.contains("hint: `--ca-file`"), "{refused}");
+    let by_name = server.url.replace("127.0.0.1", "localhost");
+    let refused = told(&["list", "--ca-file", "cert.pem"], &by_name, 4);
+    assert!(refused.contains("for another name") && refused.contains("127.0.0.1"), "{refused}");
+    let plain = server.url.replace("https://", "http://");
+    let refused = told(&["list"], &plain, 2);
+    assert!(refused.contains("not in HTTP") && refused.contains("hint: write `https://`"), "{refused}");
+    assert_eq!(server.interrupt(), Some(0));
+}
+
+#[test]
 fn api_51_commands_and_workers_show_a_certificate_to_a_server_that_asks_for_one() {
     let folder = folder();
     let made = weft_tls::testing::certificates(&["127.0.0.1"]).unwrap();
@@ -464,7 +495,7 @@ fn api_51_commands_and_workers_show_a_certificate_to_a_server_that_asks_for_one(
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         text(&output.stderr)
     };
-    assert!(told(&["list"], 3).contains("hint: `--ca-file`"));
+    assert!(told(&["list"], 4).contains("hint: `--ca-file`"));
     told(&["list", "--ca-file", "ca.pem"], 3);
     assert!(told(&["list", "--client-cert", "client.pem"], 2).contains("goes with its key"));
     assert!(told(&["list", "--client-cert", "none.pem", "--client-key", "client-key.pem"], 2).contains("`none.pem`"));
@@ -569,9 +600,40 @@ fn ops_12_no_key_and_no_payload_reaches_the_log() {
     let (code, rest) = running.last_lines();
     assert_eq!(code, Some(0));
     let log = log.into_inner().unwrap().into_iter().chain(rest).collect::<Vec<_>>().join("\n");
-    assert!(log.contains("\"level\":\"debug\"") && log.contains("weft::access"), "it tells what went on\n{log}");
+    assert!(log.contains("scanner started") && log.contains("weft::access"), "it tells what went on\n{log}");
     let master = std::fs::read_to_string(folder.path().join("weft-data/master.key")).unwrap();
     for secret in [&key, &wrong, other, master.trim(), "hidden-input", "hidden-result", "hidden-body"] {
         assert!(!log.contains(secret), "`{secret}` is in the log\n{log}");
     }
+}
+
+#[test]
+fn whoever_has_the_store_and_its_master_key_makes_a_key_with_all_rights() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &[]);
+    let create = |args: &[&str]| {
+        let mut create = command(&[&["key", "create", "--name", "rescue", "--admin"], args].concat());
+        create.current_dir(folder.path()).env_remove("WEFT_URL").output().unwrap()
+    };
+    let held = create(&[]);
+    assert_eq!(held.status.code(), Some(1), "{}", text(&held.stderr));
+    assert!(text(&held.stderr).contains(" has it open; stop that one first"), "{}", text(&held.stderr));
+    // The last key with all rights keeps them.
+    let (first, caller) = (server.key.clone().unwrap(), server.caller(server.key.as_deref().unwrap()));
+    let path = format!("/v1/keys/{}", first.split('_').nth(1).unwrap());
+    assert_eq!(caller.call("DELETE", &path, None).status, 400);
+    assert_eq!(server.interrupt(), Some(0));
+
+    let made = stdout(&create(&[]));
+    assert_eq!(create(&[]).status.code(), Some(1), "the name is taken");
+    let server = Server::start(folder.path(), &[]);
+    let caller = server.caller(made.trim());
+    assert_eq!(caller.call("DELETE", &path, None).status, 200, "there is another one now");
+    assert_eq!(server.interrupt(), Some(0));
+
+    std::fs::remove_file(folder.path().join("weft-data/master.key")).unwrap();
+    let without = create(&["--json"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("`weft-data/master.key` is not there"), "{}", text(&without.stderr));
+    assert_eq!(create(&["--scope", "submit"]).status.code(), Some(2));
 }

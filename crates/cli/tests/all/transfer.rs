@@ -1,8 +1,10 @@
 //! Moving a store from kind to kind and back: everything arrives, and an engine goes on with it.
 
 use crate::places;
-use crate::process::{stdout, text, weft};
+use crate::process::{command, stdout, text, weft};
+use crate::serve::Server;
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use weft_core::ExecutionId;
 use weft_core::record::execution::PublicState;
@@ -144,4 +146,44 @@ fn ops_22_what_cannot_be_moved_is_refused_and_leaves_nothing_behind() {
     assert!(!dir.path().join("fresh").exists() && !dir.path().join("fresh.db").exists(), "no store is made");
     let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("partial")), "{left:?}");
+}
+
+#[test]
+fn ops_22_a_move_says_which_master_key_to_copy_and_whether_it_arrived() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+    for folder in [&old, &new] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let said = |args: &[&str], folder: &Path| {
+        let output = command(args).current_dir(folder).output().unwrap();
+        stdout(&output);
+        text(&output.stderr)
+    };
+    let server = Server::start(&old, &[]);
+    let key = server.key.clone().unwrap();
+    assert_eq!(server.interrupt(), Some(0));
+    let told = said(&["export", "../file"], &old);
+    assert!(told.contains("the master key is not in the file: copy `weft-data/master.key`"), "{told}");
+    let told = said(&["import", "../file"], &new);
+    assert!(told.contains("copy the master key of the exported store to `weft-data/master.key`"), "{told}");
+    let master = |folder: &Path| folder.join("weft-data").join("master.key");
+    let write = |folder: &Path, text: &str| {
+        let path = master(folder);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    };
+    let import = |name: &str| {
+        let store = format!("sqlite:weft-data/{name}.db");
+        said(&["import", "../file", "--store", &store], &new)
+    };
+    write(&new, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n");
+    let told = import("other");
+    assert!(told.contains("warning: `weft-data/master.key` is not the master key of the exported store"), "{told}");
+    write(&new, &std::fs::read_to_string(master(&old)).unwrap());
+    let told = import("same");
+    assert!(told.contains("the master key in `weft-data/master.key` is that of the exported store"), "{told}");
+    let server = Server::start(&new, &[]);
+    assert_eq!(server.caller(&key).call("GET", "/v1/executions", None).status, 200);
+    assert_eq!(server.interrupt(), Some(0));
 }

@@ -265,6 +265,31 @@ fn sdk_35_a_worker_that_is_interrupted_finishes_what_it_has() {
 }
 
 #[test]
+fn a_failure_cannot_move_the_cursor_or_turn_the_direction_of_text() {
+    let message = "paid\u{202e}diap\u{2066}\u{1b}[2J\u{9b}2J";
+    let unseen = |letter: char| letter != '\n' && (letter.is_control() || ('\u{202a}'..='\u{2069}').contains(&letter));
+    for format in ["text", "json"] {
+        let shop = Shop::open_with("cat >&2; exit 65", &[], &[("WEFT_LOG_FORMAT", format)]);
+        let id = shop.submit(json!({"input": {"text": message}}));
+        let line = shop.worker.wait_for("that it failed", |line| line.contains("it failed: exited with code 65"));
+        assert!(line.contains(r"paid\u202ediap\u2066") && !line.contains(unseen), "{line:?}");
+        let done = shop.caller.ended(&id);
+        let url = ["--url", &shop.dev.url];
+        for args in [["get", &id], ["history", &id], ["explain", &id]] {
+            let shown = text(&weft(&[&args[..], &url].concat()).stdout);
+            assert!(!shown.contains(unseen), "{args:?}: {shown:?}");
+        }
+        assert!(
+            text(&weft(&[&["get", &id], &url[..]].concat()).stdout).contains(r"paid\u202ediap\u2066\u001b[2J\u009b2J")
+        );
+        let shown = text(&weft(&[&["get", &id, "--json"], &url[..]].concat()).stdout);
+        assert!(!shown.contains(unseen), "{shown:?}");
+        let json: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(json["failure"]["message"], done["failure"]["message"], "the same text in JSON");
+    }
+}
+
+#[test]
 fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
     let fifo = Fifo::make();
     let hold = fifo.held_by("echo up >&3; sleep 600");
@@ -281,6 +306,39 @@ fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
     shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no more"})));
     let told = shop.worker.wait_for("that it was cancelled", |line| line.ends_with("it was cancelled: no more"));
     assert!(told.contains(&cancelled), "{told}");
+}
+
+#[test]
+fn cli_12_a_program_that_is_not_there_is_refused_when_the_worker_starts() {
+    for (line, wanted) in [
+        ("./nosuchprogram", "`--exec`: cannot start `./nosuchprogram`: No such file"),
+        ("nosuchprogram --flag", "there is no program `nosuchprogram` on the PATH"),
+        ("/etc/passwd", "it may not be executed"),
+    ] {
+        let worker = Running::err(&["worker", "--url", "http://127.0.0.1:1", "--kind", "k", "--exec", line]);
+        worker.wait_for("why it does not begin", |told| told.contains(wanted));
+        assert_eq!(worker.exit_code(), Some(2), "{line}");
+    }
+}
+
+#[test]
+fn cli_12_a_program_that_does_not_run_costs_no_attempt_and_stops_the_worker() {
+    // It goes away after the worker has looked for it.
+    let shop = Shop::open("cd / && ./nosuchprogram", &[]);
+    let policy = json!({"retry": {"max_retries": 0}});
+    let ids: Vec<String> = (0..5).map(|_| shop.submit(json!({"policy": policy}))).collect();
+    let Shop { dev, worker, caller } = shop;
+    let told = worker.wait_for("why it stops", |line| line.starts_with("error: "));
+    assert!(told.contains("did not run 5 times in a row") && told.contains("exited with code 127"), "{told}");
+    worker.wait_for("what to do", |line| line.starts_with("hint: "));
+    assert_eq!(worker.exit_code(), Some(1));
+    let runs = command(&["worker", "--url", &dev.url, "--kind", "k", "--exec", "true"]);
+    let runs = Running::err_of(runs);
+    for id in ids {
+        let done = caller.ended(&id);
+        assert_eq!((&done["ended"]["outcome"], &done["attempts"]), (&json!("success"), &json!(1)), "{done}");
+    }
+    drop(runs);
 }
 
 #[test]

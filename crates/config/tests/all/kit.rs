@@ -53,5 +53,7 @@ pub fn flags_told(all: &[(&str, &str)]) -> Vec<String> {
 
 /// What is wrong with this environment.
 pub fn variables_told(all: &[(&str, &str)]) -> Vec<String> {
-    told(Sources { variables: variables(all), ..Sources::default() })
+    let unknown = weft_config::unknown_variables(variables(all));
+    let wrong = told(Sources { variables: variables(all), ..Sources::default() });
+    wrong.into_iter().chain(unknown.iter().map(Mistake::to_string)).collect()
 }

@@ -163,7 +163,7 @@ fn all_mistakes_are_told_at_once_also_of_values_that_are_replaced() {
     let mut sources = folder.sources();
     sources.variables = crate::kit::variables(&[("WEFT_SERVER_DRAIN", "20m"), ("WEFT_NO_SUCH_THING_AT_ALL", "1")]);
     sources.flags = crate::kit::flags(&[("drain", "1s"), ("cache", "1")]);
-    assert_eq!(told(sources).len(), 4);
+    assert_eq!(told(sources).len(), 3, "an unknown variable is none of them");
 }
 
 #[cfg(unix)]
@@ -220,4 +220,27 @@ fn api_50_sec_2_an_address_that_others_reach_needs_tls_or_a_proxy() {
     ] {
         assert_eq!(flags_told(&fine), [""; 0]);
     }
+}
+
+#[test]
+fn sr_34_a_filter_that_is_none_stops_the_start_with_its_key_and_what_would_be_right() {
+    let file = "[scanners]\nnamespace = \"-shop\"\ntag = \"team\"\n[scanners.lease_expiry]\nnamespace = \"\"\n\
+                tag = \"=a\"\ninterval = \"99ms\"\n";
+    let name = "a name of 1 to 64 letters, digits and `._:/@-` that begins with a letter or digit";
+    let tag = "a tag `KEY=VALUE` like `\"team=a\"`";
+    assert_eq!(
+        Folder::with(file).told(),
+        [
+            "`scanners.lease_expiry.interval` is 99ms, allowed are 100ms to 1h (weft.toml:7)".to_owned(),
+            format!("`scanners.lease_expiry.namespace` is `\"\"`, wanted is {name} (weft.toml:5)"),
+            format!("`scanners.lease_expiry.tag` is `\"=a\"`, wanted is {tag} (weft.toml:6)"),
+            format!("`scanners.namespace` is `\"-shop\"`, wanted is {name} (weft.toml:2)"),
+            format!("`scanners.tag` is `\"team\"`, wanted is {tag} (weft.toml:3)"),
+        ]
+    );
+    assert_eq!(
+        variables_told(&[("WEFT_SCANNERS_WORKER_REAPER_TAG", "team")]),
+        ["`scanners.worker_reaper.tag` is `team`, wanted is a tag `KEY=VALUE` like `team=a` \
+          (WEFT_SCANNERS_WORKER_REAPER_TAG)"]
+    );
 }

@@ -371,7 +371,9 @@ fn sr_22_a_job_that_cannot_go_on_backs_off_and_is_let_go_by_an_operator() {
         world.due.iter().find(|entry| entry.timer() == Some(Timer::Bulk) && entry.key == bytes.as_slice()).cloned()
     };
     let mut fails = 0;
-    while let Some(entry) = entry(&world) {
+    let parked = |world: &World| world.records.keys().any(|key| matches!(key, Key::DeadLetter(..)));
+    while !parked(&world) {
+        let entry = entry(&world).expect("it is tried again");
         world.at(entry.at.ms());
         let command = Command::RecordTrouble(RecordTrouble {
             key: Some(key),

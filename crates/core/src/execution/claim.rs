@@ -75,7 +75,7 @@ pub fn claim(tx: &mut Tx<'_>, who: &Principal, cmd: &Claim) -> Result<Reply, Sto
     let mut lineage = lineage(tx, &execution)?;
     lineage.steps = steps::handed(tx, &execution)?;
     lineage.inputs = inputs::gather(tx, &mut execution)?;
-    let reply = lease(&mut execution, cmd, lineage, now);
+    let reply = lease(&mut execution, cmd, lineage, (tx.generation(), now));
     let Some(open) = &execution.hot.open else {
         return Err(Rejection::internal("E5 Active has a running attempt").into());
     };
@@ -120,14 +120,20 @@ pub fn again(tx: &mut Tx<'_>, id: ExecutionId, reference: &[u8; 32]) -> Result<O
         resumed,
         timeout_left_ms: timeout_due.map(|due| due.since(now)),
     };
-    let hold =
-        Holding { lease: lease.id, lease_ms: lease.lease_ms, expires_in_ms: lease.expires_at.since(now), at: now };
+    let hold = Holding {
+        lease: lease.id,
+        generation: lease.generation,
+        lease_ms: lease.lease_ms,
+        expires_in_ms: lease.expires_at.since(now),
+        at: now,
+    };
     Ok(Some(claimed(&execution, hold, lineage, run)))
 }
 
 /// The lease as the reply tells it.
 struct Holding {
     lease: LeaseId,
+    generation: u64,
     lease_ms: u64,
     expires_in_ms: u64,
     at: Time,
@@ -170,12 +176,18 @@ fn lineage(tx: &mut Tx<'_>, execution: &Execution) -> Result<Lineage, Stop> {
 }
 
 /// Makes the execution Active. Returns since when it was ready, and the reply.
-fn lease(execution: &mut Execution, cmd: &Claim, lineage: Lineage, now: Time) -> (Time, Box<Claimed>) {
+fn lease(
+    execution: &mut Execution,
+    cmd: &Claim,
+    lineage: Lineage,
+    (generation, now): (u64, Time),
+) -> (Time, Box<Claimed>) {
     let hot = &mut execution.hot;
     hot.epoch += 1;
     let expires_at = now + cmd.lease_ms;
     let lease = Lease {
         id: cmd.lease,
+        generation,
         epoch: hot.epoch,
         worker: cmd.worker.clone(),
         instance: cmd.instance.clone(),
@@ -213,7 +225,7 @@ fn lease(execution: &mut Execution, cmd: &Claim, lineage: Lineage, now: Time) ->
     hot.first_started_at.get_or_insert(now);
     hot.changed_at = now;
     let (attempt, attempt_kind) = (open.index, open.kind);
-    let hold = Holding { lease: cmd.lease, lease_ms: cmd.lease_ms, expires_in_ms: cmd.lease_ms, at: now };
+    let hold = Holding { lease: cmd.lease, generation, lease_ms: cmd.lease_ms, expires_in_ms: cmd.lease_ms, at: now };
     let claimed = claimed(execution, hold, lineage, Run { attempt, attempt_kind, resumed, timeout_left_ms });
     (since, Box::new(claimed))
 }
@@ -251,7 +263,7 @@ fn claimed(execution: &Execution, hold: Holding, lineage: Lineage, run: Run) -> 
         input: if hot.input_bytes.is_some() { execution.input().cloned() } else { None },
         content_type: spec.content_type.clone(),
         lease: hold.lease,
-        generation: 0,
+        generation: hold.generation,
         epoch: hot.epoch,
         lease_ms: hold.lease_ms,
         expires_in_ms: hold.expires_in_ms,

@@ -3,7 +3,7 @@
 
 use super::fail::{self, Failing};
 use super::finish::{self, End};
-use super::{cancel, children, emit, lose, purge, settle};
+use super::{cancel, children, emit, lose, purge, settle, trouble};
 use crate::change::DueEntry;
 use crate::command::{Expire, Principal, RetryWish};
 use crate::error::Rejection;
@@ -56,6 +56,7 @@ pub fn expire(tx: &mut Tx<'_>, who: &Principal, cmd: &Expire, follow: &mut Follo
             return Err(Rejection::internal("E11 records of this kind have no timers").into());
         }
     };
+    trouble::succeeded(tx, key, cmd.timer)?;
     Ok(Reply::Expired(expired))
 }
 

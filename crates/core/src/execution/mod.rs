@@ -46,7 +46,7 @@ use crate::event::{Event, Fact};
 use crate::flow;
 use crate::id::ExecutionId;
 use crate::record::Execution;
-use crate::record::execution::{Action, State};
+use crate::record::execution::{Action, During, State};
 use crate::schema::{PartMask, execution as schema};
 use crate::text::Text;
 use crate::time::Time;
@@ -102,8 +102,13 @@ fn emit(tx: &mut Tx<'_>, execution: &Execution, by: &Text, fact: Fact) {
     });
 }
 
-/// Adds what a client or operator did to the history.
+/// Adds what a client or operator did to the history. Comes before the action ends a lease or the execution.
 fn note(execution: &mut Execution, verb: &str, who: &Principal, reason: &Text, now: Time) {
-    let epoch = execution.hot.epoch;
-    execution.push_action(Action { at: now, epoch, verb: verb.into(), by: who.name.clone(), reason: reason.clone() });
+    let (epoch, verb, by, reason) = (execution.hot.epoch, verb.into(), who.name.clone(), reason.clone());
+    let during = match &execution.hot.state {
+        State::Active { .. } => During::Lease,
+        State::Done { .. } => During::Done,
+        State::Ready { .. } | State::Delayed { .. } | State::Blocked { .. } => During::Wait,
+    };
+    execution.push_action(Action { at: now, epoch, during, verb, by, reason });
 }

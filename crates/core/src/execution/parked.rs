@@ -8,121 +8,118 @@ use crate::flow::follow::Follow;
 use crate::id::PartitionId;
 use crate::limits::REASON_MAX;
 use crate::record::continuation::Work;
-use crate::record::trouble::{Failing, Trouble};
+use crate::record::dead_letter::Why;
+use crate::record::trouble::{Failing, GivenUp, Trouble};
 use crate::record::{DeadLetter, Key, Record};
-use crate::reply::Reply;
-use crate::schema::{Due, PartMask, Timer};
+use crate::reply::{Reply, Retried};
+use crate::schema::{PartMask, Timer};
 use crate::text::{Text, check_text};
-use crate::time::Time;
 use crate::tx::{Stop, Tx};
 use uuid::Uuid;
 
 pub fn validate_discard(cmd: &DiscardParked) -> Result<(), Rejection> {
-    check_text("reason", &cmd.reason, REASON_MAX)
+    if cmd.reason.is_empty() {
+        return Err(Rejection::invalid("reason", "is empty"));
+    }
+    match check_text("reason", &cmd.reason, REASON_MAX) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Rejection::invalid("reason", "is longer than 1 KiB")),
+    }
 }
 
-/// Clears the tracking of a parked item, which is then due at once, and removes its dead letter. What was passed by while
+/// Clears the account of a parked item, which is then due at once, and removes its dead letter. What was passed by while
 /// its record did not decode is caught up with.
 pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Result<Reply, Stop> {
-    let letter = letter(tx, cmd.partition, cmd.letter)?;
-    let record = match item(&letter) {
-        Some(key) => tx.get(key, PartMask::NONE)?,
+    let letter = letter(tx, who, cmd.partition, cmd.letter)?;
+    let item = letter.item().filter(|_| letter.body.why != Why::Poison);
+    let record = match item.map(|key| tx.get(key, PartMask::NONE)) {
         None => None,
+        Some(Ok(record)) => record,
+        Some(Err(Stop::Miss)) => return Err(Stop::Miss),
+        Some(Err(Stop::Rejected(still))) => {
+            return Ok(Reply::Retried(Retried::StillDamaged { error: still.to_string().into() }));
+        }
     };
-    let (timer, now) = (letter.body.timer, tx.now());
-    match record {
-        Some(Record::Execution(mut execution)) => {
-            may_touch(who, &execution.spec.namespace)?;
-            let armed = execution.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = let_go(execution.trouble().cloned(), armed, timer, &letter, now);
-            execution.set_trouble(trouble);
-            tx.put_execution((*execution).clone());
-            damaged::catch_up(tx, &execution, timer)?;
-        }
-        Some(Record::Continuation(mut continuation)) => {
-            may_touch(who, &continuation.body.namespace)?;
-            let armed = Some(Due { timer, at: continuation.body.created_at });
-            let trouble = continuation.body.trouble.take();
-            continuation.body.trouble = let_go(trouble, armed, timer, &letter, now);
-            tx.put(Record::Continuation(continuation));
-        }
-        Some(Record::Flow(mut flow)) => {
-            may_touch(who, &flow.definition.namespace)?;
-            let armed = flow.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = let_go(flow.trouble().cloned(), armed, timer, &letter, now);
-            flow.set_trouble(trouble);
-            tx.put_flow(*flow);
-        }
-        Some(Record::BulkJob(mut job)) => {
-            may_touch(who, &job.definition().namespace)?;
-            let armed = job.timers().into_iter().find(|due| due.timer == timer);
-            let trouble = job.trouble_mut().take();
-            *job.trouble_mut() = let_go(trouble, armed, timer, &letter, now);
-            tx.put(Record::BulkJob(job));
-        }
-        Some(Record::Edge(edge)) => {
-            if let Some(flow) = tx.find_flow(edge.body.flow)? {
-                may_touch(who, &flow.definition.namespace)?;
-            }
-            damaged::catch_up_edge(tx, &edge)?;
-        }
-        _ => {}
-    }
     tx.delete(letter.key());
-    Ok(Reply::Noted)
-}
-
-/// The tracking without this item. An entry that was dropped although the record has the timer, because the record did
-/// not decode then, comes back by a first try that is due now.
-fn let_go(
-    trouble: Option<Trouble>,
-    armed: Option<Due>,
-    timer: Timer,
-    letter: &DeadLetter,
-    now: Time,
-) -> Option<Trouble> {
-    let mut trouble = trouble.unwrap_or_default();
-    let tracked = trouble.items.iter().any(|item| item.timer == timer);
-    trouble.items.retain(|item| item.timer != timer);
-    if let (false, Some(due)) = (tracked, armed) {
-        trouble.items.push(Failing {
-            timer,
-            scanner: letter.body.scanner.clone(),
-            fails: 0,
-            round: 0,
-            next_try_at: now.max(due.at + 1),
-            first_at: letter.body.parked_at,
-            last_at: letter.body.parked_at,
-            last_error: letter.body.error.clone(),
-            parked: false,
-            letter: None,
-        });
+    let Some(mut record) = record else { return Ok(Reply::Retried(Retried::NothingLeft)) };
+    may_touch(who, record.namespace())?;
+    let timer = letter.body.timer;
+    trouble::forget(&mut record, timer);
+    match letter.body.why {
+        Why::Failing | Why::Poison => trouble::put(tx, record),
+        Why::Damaged => {
+            tx.rearm(record.clone());
+            match record {
+                Record::Execution(execution) => damaged::catch_up(tx, &execution, timer)?,
+                Record::Edge(edge) => {
+                    if let Some(flow) = tx.find_flow(edge.body.flow)? {
+                        may_touch(who, Some(&flow.definition.namespace))?;
+                    }
+                    damaged::catch_up_edge(tx, &edge)?;
+                }
+                _ => {}
+            }
+        }
     }
-    Some(trouble).filter(|trouble| !trouble.items.is_empty())
+    Ok(Reply::Retried(Retried::Retried))
 }
 
-/// Removes a dead letter for good. The record it is about is not changed; but a live member of a flow that cannot be read
-/// has failed from here on, so that its flow can finish.
+/// Removes a dead letter for good, and gives its timer up until it is armed anew. What the record says is not changed;
+/// but a live member of a flow that cannot be read has failed from here on, so that its flow can finish.
 pub fn discard_parked(
     tx: &mut Tx<'_>,
     who: &Principal,
     cmd: &DiscardParked,
     follow: &mut Follow,
 ) -> Result<Reply, Stop> {
-    let letter = letter(tx, cmd.partition, cmd.letter)?;
-    if let Some(key) = item(&letter) {
+    let letter = letter(tx, who, cmd.partition, cmd.letter)?;
+    if let Some(key) = letter.item().filter(|_| letter.body.why != Why::Poison) {
         match tx.get(key, PartMask::NONE) {
-            Ok(Some(Record::Execution(execution))) => may_touch(who, &execution.spec.namespace)?,
-            Ok(Some(Record::Continuation(work))) => may_touch(who, &work.body.namespace)?,
-            Ok(Some(Record::BulkJob(job))) => may_touch(who, &job.definition().namespace)?,
-            Ok(Some(Record::Flow(flow))) => may_touch(who, &flow.definition.namespace)?,
-            Ok(_) => {}
+            Ok(Some(record)) => {
+                may_touch(who, record.namespace())?;
+                give_up(tx, who, record, &letter, &cmd.reason);
+            }
+            Ok(None) => {}
             Err(Stop::Rejected(_)) => of_flow(tx, who, key, &letter, follow)?,
             Err(Stop::Miss) => return Err(Stop::Miss),
         }
     }
     tx.delete(letter.key());
     Ok(Reply::Noted)
+}
+
+/// Takes the timers of the item out of the due index, as long as they stand as they do.
+fn give_up(tx: &mut Tx<'_>, who: &Principal, mut record: Record, letter: &DeadLetter, reason: &Text) {
+    let (body, at) = (&letter.body, tx.now());
+    let of_letter = |timer: &Timer| match body.why {
+        Why::Damaged => body.dropped.contains(timer),
+        Why::Failing | Why::Poison => *timer == body.timer,
+    };
+    let armed = record.timers().into_iter().filter(|due| of_letter(&due.timer));
+    let mut account = record.trouble().cloned().unwrap_or_default();
+    for due in armed.filter(|_| record.key().kind().keeps_account()) {
+        let known = account.items.iter().position(|item| item.timer == due.timer).map(|at| account.items.remove(at));
+        let item = known.unwrap_or_else(|| Failing {
+            timer: due.timer,
+            due: due.at,
+            scanner: body.scanner.clone(),
+            fails: body.fails,
+            round: 0,
+            next_try_at: at,
+            first_at: body.parked_at,
+            last_at: body.parked_at,
+            last_error: body.error.clone(),
+            parked: false,
+            letter: None,
+            given_up: None,
+        });
+        let given_up = Some(GivenUp { by: who.name.clone(), reason: reason.clone(), at });
+        account.items.push(Failing { parked: false, letter: None, given_up, ..item });
+    }
+    if record.trouble() != Some(&account) && account != Trouble::default() {
+        record.set_trouble(Some(account));
+        trouble::put(tx, record);
+    }
 }
 
 /// What does not decode belongs to nobody in particular, unless it is known to be of a flow.
@@ -133,11 +130,10 @@ fn of_flow(tx: &mut Tx<'_>, who: &Principal, key: Key, letter: &DeadLetter, foll
         (None, _) => None,
     };
     let Some(flow) = named.map(|id| tx.find_flow(id)).transpose()?.flatten() else { return Ok(()) };
-    may_touch(who, &flow.definition.namespace)?;
+    may_touch(who, Some(&flow.definition.namespace))?;
     match key {
         Key::Execution(id) => {
-            // Siblings of a group that owes are parked under the same timer, but not for an entry of their own.
-            let owes = letter.body.timer == Timer::GroupCancel && letter.uuid != trouble::letter_of(key);
+            let owes = letter.body.dropped.contains(&Timer::GroupCancel);
             damaged::give_up(tx, who, flow, id, owes, follow)
         }
         Key::Continuation(_, Work::Resolve | Work::Reopen) => {
@@ -148,18 +144,100 @@ fn of_flow(tx: &mut Tx<'_>, who: &Principal, key: Key, letter: &DeadLetter, foll
     }
 }
 
-/// The record that the letter is about.
-fn item(letter: &DeadLetter) -> Option<Key> {
-    letter.body.item_kind().and_then(|kind| Key::from_bytes(letter.partition, kind, &letter.body.key))
-}
-
-fn letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid) -> Result<DeadLetter, Stop> {
+/// The letter, if the caller may see it. What belongs to no known namespace is seen by a caller of no namespace only.
+fn letter(tx: &mut Tx<'_>, who: &Principal, partition: PartitionId, uuid: Uuid) -> Result<DeadLetter, Stop> {
     match tx.get(Key::DeadLetter(partition, uuid), PartMask::NONE)? {
-        Some(Record::DeadLetter(letter)) => Ok(*letter),
+        Some(Record::DeadLetter(letter)) => {
+            let namespace = letter.body.namespace.clone().unwrap_or_else(|| "".into());
+            may_touch(who, Some(&namespace))?;
+            Ok(*letter)
+        }
         _ => Err(Rejection::DeadLetterNotFound.into()),
     }
 }
 
-fn may_touch(who: &Principal, namespace: &Text) -> Result<(), Rejection> {
-    if *namespace == who.namespace || who.is_engine() { Ok(()) } else { Err(Rejection::DeadLetterNotFound) }
+/// Refuses a caller of another namespace. A caller of none acts for the whole deployment.
+fn may_touch(who: &Principal, namespace: Option<&Text>) -> Result<(), Rejection> {
+    match namespace {
+        Some(namespace) if *namespace != who.namespace && !who.namespace.is_empty() => {
+            Err(Rejection::DeadLetterNotFound)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{Call, Command, DropEntry, Scopes};
+    use crate::id::ParkedId;
+    use crate::kit::{PARTITION, World};
+    use crate::schema::execution as schema;
+    use bytes::Bytes;
+
+    /// A leased execution nothing of which decodes, and the bytes that it had.
+    fn damaged(world: &mut World) -> (Key, Vec<(u8, Bytes)>, Uuid) {
+        let id = world.submit(|_| {});
+        world.claim(id);
+        let (key, entry) = (Key::Execution(id), world.due.first().cloned().expect("the lease is due"));
+        world.planted = true;
+        let parts = &mut world.records.get_mut(&key).expect("submitted").parts;
+        let good = [schema::HOT, schema::SPEC]
+            .map(|part| (part, parts.insert(part, Bytes::from_static(b"\x01broken")).expect("every execution has it")));
+        let drop = DropEntry {
+            partition: PARTITION,
+            entry: Some(entry),
+            scanner: "lease_expiry".into(),
+            error: "part `spec` does not decode".into(),
+            poison: false,
+        };
+        let call = Call { principal: Principal::engine(), ..crate::kit::calls::call(Command::DropEntry(drop)) };
+        world.call(&call).expect("parked");
+        (key, good.to_vec(), trouble::letter_of(key))
+    }
+
+    fn by(namespace: &str, command: Command) -> Call {
+        let principal = Principal::new(namespace, "ops", Scopes::OPERATE);
+        Call { principal, ..crate::kit::calls::call(command) }
+    }
+
+    #[test]
+    fn sr_83_an_item_of_no_known_namespace_is_restored_by_whoever_acts_for_the_whole_deployment() {
+        let mut world = World::new();
+        let (key, good, letter) = damaged(&mut world);
+        let Some(Record::DeadLetter(found)) = world.record(Key::DeadLetter(PARTITION, letter)) else {
+            panic!("a letter")
+        };
+        assert_eq!(found.body.namespace, None, "nothing says whose it is");
+        let retry = || Command::RetryParked(RetryParked { letter, partition: PARTITION });
+        let parts = &mut world.records.get_mut(&key).expect("its bytes stay").parts;
+        parts.extend(good);
+        assert_eq!(world.call(&by("shop", retry())), Err(Rejection::DeadLetterNotFound));
+        assert_eq!(world.call(&by("", retry())), Ok(Reply::Retried(Retried::Retried)));
+        world.at(60_000);
+        assert_eq!(world.scan().len(), 1, "its lease runs out after all");
+    }
+
+    #[test]
+    fn sr_81_the_audit_log_has_each_act_on_a_parked_item_with_its_id_and_reason() {
+        let mut world = World::new();
+        let (_, _, letter) = damaged(&mut world);
+        let discard = DiscardParked { letter, partition: PARTITION, reason: "no copy is left".into() };
+        let commands =
+            [Command::RetryParked(RetryParked { letter, partition: PARTITION }), Command::DiscardParked(discard)];
+        for command in commands {
+            world.call(&by("", command.clone())).expect("it is there");
+        }
+        let told: Vec<(String, String)> = world
+            .audit(PARTITION)
+            .into_iter()
+            .map(|entry| {
+                let act = entry.body.act;
+                (act.target.to_string(), format!("{} {}", act.verb, act.change))
+            })
+            .collect();
+        let id = ParkedId::new(PARTITION, letter).to_string();
+        let lines = ["retry_parked present", "discard_parked present → absent: no copy is left"];
+        assert_eq!(told, lines.map(|line| (id.clone(), line.to_string())));
+    }
 }

@@ -9,7 +9,7 @@ use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, Limits};
 use crate::record::Execution;
 use crate::record::execution::State;
 use crate::reply::{CancelNotice, Renewed, Reply};
-use crate::schema::{PartMask, Timer};
+use crate::schema::PartMask;
 use crate::text::check_range;
 use crate::time::Time;
 use crate::tx::{Stop, Tx};
@@ -59,8 +59,5 @@ pub(super) fn extend(tx: &mut Tx<'_>, execution: &mut Execution, lease_ms: Optio
     let now = tx.now();
     let State::Active { lease, .. } = &mut execution.hot.state else { return now };
     lease.expires_at = lease.expires_at.max(now + lease_ms.unwrap_or(lease.lease_ms));
-    let expires_at = lease.expires_at;
-    // Failures counted against the old end of the lease say nothing about the new one.
-    super::trouble::forget(tx, execution, Timer::Lease);
-    expires_at
+    lease.expires_at
 }

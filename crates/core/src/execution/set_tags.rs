@@ -6,6 +6,7 @@ use crate::command::{Principal, SetTags};
 use crate::error::Rejection;
 use crate::event::Fact;
 use crate::limits::{REASON_MAX, TAGS_MAX};
+use crate::planted::{self, Defect};
 use crate::reply::Reply;
 use crate::text::{check_tag, check_tags, check_text};
 use crate::tx::{Stop, Tx};
@@ -39,7 +40,9 @@ pub fn set_tags(tx: &mut Tx<'_>, who: &Principal, cmd: &SetTags) -> Result<Reply
     if tags == **execution.tags() {
         return Ok(Reply::Tags(execution.tags().clone()));
     }
-    execution.set_tags(tags);
+    if !planted::on(Defect::TagsNotWritten) {
+        execution.set_tags(tags);
+    }
     note(&mut execution, "set_tags", who, &cmd.reason, now);
     emit(tx, &execution, &who.name, Fact::TagsChanged { reason: cmd.reason.clone() });
     let tags = execution.tags().clone();

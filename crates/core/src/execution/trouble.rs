@@ -7,9 +7,9 @@ use crate::event::{Event, Fact};
 use crate::flow::damaged;
 use crate::id::{ExecutionId, FlowId, PartitionId};
 use crate::limits::*;
-use crate::record::dead_letter::Body;
+use crate::record::dead_letter::{Body, Why};
 use crate::record::trouble::{Failing, Trouble};
-use crate::record::{BulkJob, Continuation, DeadLetter, Execution, Flow, Key, Record};
+use crate::record::{DeadLetter, Key, Record};
 use crate::reply::Reply;
 use crate::schema::{Due, Kind, PartMask, Timer};
 use crate::text::Text;
@@ -18,74 +18,48 @@ use crate::tx::{Stop, Tx};
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Notes that a scanner failed on a timer of a record. A timer that the record no longer has is not in trouble.
+/// Notes that a scanner failed on a timer of a record. A timer that the record no longer has is not in trouble, and one
+/// of a kind that keeps no account is tried again.
 pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> Result<Reply, Stop> {
     let key = cmd.key.expect("record_trouble: the engine names the record");
-    let Some(record) = tx.get(key, PartMask::NONE)? else {
+    let Some(mut record) = tx.get(key, PartMask::NONE)? else {
         tx.drop_due(DueEntry::new(Due { timer: cmd.timer, at: cmd.due }, key));
         return Ok(Reply::Noted);
     };
-    if !record.due().iter().any(|due| due.timer == cmd.timer) {
-        return Ok(Reply::Noted);
+    let armed = record.timers().into_iter().find(|due| due.timer == cmd.timer);
+    let Some(armed) = armed.filter(|_| key.kind().keeps_account()) else { return Ok(Reply::Noted) };
+    let mut trouble = record.trouble().cloned().unwrap_or_default();
+    let was_parked = trouble.get(cmd.timer).is_some_and(|item| item.parked);
+    let failing = failed(&mut trouble, cmd, armed.at, tx.now()).clone();
+    if let Some(letter) = failing.letter {
+        park(tx, &record, letter, cmd, &failing)?;
+        if !was_parked {
+            let event = about(tx, &record, who, cmd, &failing)?;
+            tx.emit(event);
+        }
     }
-    match record {
-        Record::Execution(mut execution) => {
-            let (trouble, parked) = failed(execution.trouble().cloned(), cmd, tx.now());
-            execution.set_trouble(Some(trouble));
-            if let Some(failing) = parked {
-                let event = about(&execution, who, tx.now(), parked_fact(cmd, &failing));
-                let flow = execution.member().map(|member| member.flow);
-                park(tx, key, flow, cmd, failing.fails, event);
-            }
-            tx.put_execution(*execution);
-        }
-        Record::Continuation(mut continuation) => {
-            let (trouble, parked) = failed(continuation.body.trouble.take(), cmd, tx.now());
-            continuation.body.trouble = Some(trouble);
-            if let Some(failing) = parked {
-                let flow = flow_of(tx, continuation.owner)?;
-                let event = about_work(&continuation, flow, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, flow, cmd, failing.fails, event);
-            }
-            tx.put(Record::Continuation(continuation));
-        }
-        Record::BulkJob(mut job) => {
-            let (trouble, parked) = failed(job.trouble_mut().take(), cmd, tx.now());
-            *job.trouble_mut() = Some(trouble);
-            if let Some(failing) = parked {
-                let event = about_job(&job, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, None, cmd, failing.fails, event);
-            }
-            tx.put(Record::BulkJob(job));
-        }
-        Record::Flow(mut flow) => {
-            let (trouble, parked) = failed(flow.trouble().cloned(), cmd, tx.now());
-            flow.set_trouble(Some(trouble));
-            if let Some(failing) = parked {
-                let event = about_flow(&flow, who, tx.now(), parked_fact(cmd, &failing));
-                park(tx, key, Some(flow.id), cmd, failing.fails, event);
-            }
-            tx.put_flow(*flow);
-        }
-        // Neither has a timer.
-        Record::Edge(_) | Record::Tombstone(_) => {}
-        // Removing these has nothing that can fail twice; they carry no tracking and are tried again.
-        Record::Dedup(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Attempt(_) | Record::Step(_) => {}
-        // Neither has what time does to a worker.
-        Record::Worker(_) => {}
-        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => {}
-    }
-    Ok(Reply::Noted)
+    record.set_trouble(Some(trouble));
+    put(tx, record);
+    Ok(Reply::Failing(Box::new(failing)))
 }
 
-/// Counts one failure. The item as it stands, if this failure parks it.
-fn failed(trouble: Option<Trouble>, cmd: &RecordTrouble, now: Time) -> (Trouble, Option<Failing>) {
-    let mut trouble = trouble.unwrap_or_default();
+/// Writes a record in the way of its kind.
+pub(crate) fn put(tx: &mut Tx<'_>, record: Record) {
+    match record {
+        Record::Execution(execution) => tx.put_execution(*execution),
+        Record::Flow(flow) => tx.put_flow(*flow),
+        other => tx.put(other),
+    }
+}
+
+/// Counts one failure of the timer that is due at `due` by what its record says.
+fn failed<'t>(trouble: &'t mut Trouble, cmd: &RecordTrouble, due: Time, now: Time) -> &'t Failing {
     let at = match trouble.items.iter().position(|item| item.timer == cmd.timer) {
         Some(at) => at,
         None => {
             trouble.items.push(Failing {
                 timer: cmd.timer,
+                due,
                 scanner: cmd.scanner.clone(),
                 fails: 0,
                 round: 0,
@@ -95,6 +69,7 @@ fn failed(trouble: Option<Trouble>, cmd: &RecordTrouble, now: Time) -> (Trouble,
                 last_error: "".into(),
                 parked: false,
                 letter: None,
+                given_up: None,
             });
             trouble.items.len() - 1
         }
@@ -103,20 +78,21 @@ fn failed(trouble: Option<Trouble>, cmd: &RecordTrouble, now: Time) -> (Trouble,
     item.fails += 1;
     item.last_at = now;
     item.last_error = cut(&cmd.error);
-    if !item.fails.is_multiple_of(FAIL_THRESHOLD) {
+    item.scanner = cmd.scanner.clone();
+    if item.parked {
+        item.next_try_at = now + TROUBLE_PAUSE_MAX_MS;
+    } else if !item.fails.is_multiple_of(FAIL_THRESHOLD) {
         item.next_try_at = now + cmd.interval_ms;
-        return (trouble, None);
-    }
-    if item.round == BACKOFF_ROUNDS {
+    } else if item.round == BACKOFF_ROUNDS {
         item.parked = true;
         item.letter = Some(cmd.fresh);
-        let parked = item.clone();
-        return (trouble, Some(parked));
+        item.next_try_at = now + TROUBLE_PAUSE_MAX_MS;
+    } else {
+        let pause_ms = (cmd.interval_ms.saturating_mul(BACKOFF_CYCLES) << item.round).min(TROUBLE_PAUSE_MAX_MS);
+        item.next_try_at = now + pause_ms.max(cmd.interval_ms);
+        item.round += 1;
     }
-    let pause_ms = (cmd.interval_ms.saturating_mul(BACKOFF_CYCLES) << item.round).min(TROUBLE_PAUSE_MAX_MS);
-    item.next_try_at = now + pause_ms.max(cmd.interval_ms);
-    item.round += 1;
-    (trouble, None)
+    item
 }
 
 /// An error may be of any length; what is kept on the record is not.
@@ -127,28 +103,46 @@ fn cut(error: &Text) -> Text {
     }
 }
 
-fn parked_fact(cmd: &RecordTrouble, failing: &Failing) -> Fact {
-    Fact::ScannerParked {
+fn about(
+    tx: &mut Tx<'_>,
+    record: &Record,
+    who: &Principal,
+    cmd: &RecordTrouble,
+    failing: &Failing,
+) -> Result<Event, Stop> {
+    let blank: Text = "".into();
+    let (execution, lane, kind, epoch) = match record {
+        Record::Execution(it) => (Some(it.id), it.spec.lane.clone(), it.spec.kind.clone(), it.hot.epoch),
+        Record::Flow(flow) => (None, blank, flow.definition.kind.clone(), 0),
+        Record::Continuation(work) => (Some(work.owner), blank.clone(), blank, 0),
+        _ => (None, blank.clone(), blank, 0),
+    };
+    let fact = Fact::ScannerParked {
         scanner: cmd.scanner.clone(),
         timer: cmd.timer,
         failures: failing.fails,
         error: failing.last_error.clone(),
-    }
-}
-
-fn about(execution: &Execution, who: &Principal, at: Time, fact: Fact) -> Event {
-    let spec = &execution.spec;
-    Event {
-        at,
-        execution: Some(execution.id),
-        flow: execution.member().map(|member| member.flow),
-        namespace: spec.namespace.clone(),
-        lane: spec.lane.clone(),
-        kind: spec.kind.clone(),
-        epoch: execution.hot.epoch,
+    };
+    Ok(Event {
+        at: tx.now(),
+        execution,
+        flow: flow_of_record(tx, record)?,
+        namespace: record.namespace().cloned().unwrap_or_else(|| "".into()),
+        lane,
+        kind,
+        epoch,
         by: who.name.clone(),
         fact,
-    }
+    })
+}
+
+fn flow_of_record(tx: &mut Tx<'_>, record: &Record) -> Result<Option<FlowId>, Stop> {
+    Ok(match record {
+        Record::Execution(execution) => execution.member().map(|member| member.flow),
+        Record::Flow(flow) => Some(flow.id),
+        Record::Continuation(continuation) => flow_of(tx, continuation.owner)?,
+        _ => None,
+    })
 }
 
 /// The flow of an execution, if it can be told.
@@ -163,89 +157,82 @@ pub(crate) fn flow_of(tx: &mut Tx<'_>, id: ExecutionId) -> Result<Option<FlowId>
     }
 }
 
-fn about_work(continuation: &Continuation, flow: Option<FlowId>, who: &Principal, at: Time, fact: Fact) -> Event {
-    Event {
-        at,
-        execution: Some(continuation.owner),
-        flow,
-        namespace: continuation.body.namespace.clone(),
-        lane: "".into(),
-        kind: "".into(),
-        epoch: 0,
-        by: who.name.clone(),
-        fact,
-    }
-}
-
-fn about_flow(flow: &Flow, who: &Principal, at: Time, fact: Fact) -> Event {
-    Event {
-        at,
-        execution: None,
-        flow: Some(flow.id),
-        namespace: flow.definition.namespace.clone(),
-        lane: "".into(),
-        kind: flow.definition.kind.clone(),
-        epoch: 0,
-        by: who.name.clone(),
-        fact,
-    }
-}
-
-fn about_job(job: &BulkJob, who: &Principal, at: Time, fact: Fact) -> Event {
-    Event {
-        at,
-        execution: None,
-        flow: None,
-        namespace: job.definition().namespace.clone(),
-        lane: "".into(),
-        kind: "".into(),
-        epoch: 0,
-        by: who.name.clone(),
-        fact,
-    }
-}
-
-fn park(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, cmd: &RecordTrouble, fails: u32, event: Event) {
+/// Writes the letter of an item that is parked, as the item stands now.
+fn park(tx: &mut Tx<'_>, record: &Record, uuid: Uuid, cmd: &RecordTrouble, failing: &Failing) -> Result<(), Stop> {
+    let key = record.key();
+    let known = match tx.get(Key::DeadLetter(key.partition(), uuid), PartMask::NONE)? {
+        Some(Record::DeadLetter(letter)) => Some(letter.body.parked_at),
+        _ => None,
+    };
     let body = Body {
+        why: Why::Failing,
         scanner: cmd.scanner.clone(),
         timer: cmd.timer,
-        due: cmd.due,
+        due: failing.due,
         kind: key.kind() as u8,
         key: Bytes::copy_from_slice(key.to_bytes().as_slice()),
-        error: cut(&cmd.error),
-        fails,
-        parked_at: tx.now(),
+        error: failing.last_error.clone(),
+        fails: failing.fails,
+        parked_at: known.unwrap_or_else(|| tx.now()),
+        next_try_at: Some(failing.next_try_at),
         expires_at: None,
-        flow,
+        namespace: record.namespace().cloned(),
+        flow: flow_of_record(tx, record)?,
+        dropped: Vec::new(),
     };
-    insert_letter(tx, key.partition(), cmd.fresh, body);
-    tx.emit(event);
+    put_letter(tx, key.partition(), uuid, body);
+    Ok(())
 }
 
-fn insert_letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid, body: Body) {
-    tx.insert(Record::DeadLetter(Box::new(DeadLetter { partition, uuid, body })));
+fn put_letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid, body: Body) {
+    tx.put(Record::DeadLetter(Box::new(DeadLetter { partition, uuid, body })));
 }
 
-/// The flow that an entry without a readable record belongs to, as far as it can be told.
-fn entry_flow(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Option<FlowId>, Stop> {
-    let entry = cmd.entry.as_ref().filter(|_| !cmd.poison);
-    let key = entry.and_then(|entry| Key::from_bytes(cmd.partition, Kind::from_u8(entry.kind)?, &entry.key));
-    match key {
-        Some(Key::Flow(id)) => Ok(Some(id)),
-        Some(Key::Execution(id) | Key::Continuation(id, _)) => flow_of(tx, id),
-        _ => Ok(None),
+/// The flow and the namespace that a record which does not decode belongs to, as far as they can be told.
+fn owner_of(tx: &mut Tx<'_>, key: Key) -> Result<(Option<FlowId>, Option<Text>), Stop> {
+    let flow = match key {
+        Key::Flow(id) => return Ok((Some(id), None)),
+        Key::Execution(id) | Key::Continuation(id, _) => flow_of(tx, id)?,
+        Key::Edge(id, _) | Key::Tombstone(id) => flow_of(tx, id)?,
+        _ => None,
+    };
+    if let Some(namespace) = tx.remnant(&key).and_then(|remnant| remnant.namespace) {
+        return Ok((flow, Some(namespace)));
     }
+    let namespace = match flow.map(|id| tx.find_flow(id)) {
+        Some(Err(Stop::Miss)) => return Err(Stop::Miss),
+        Some(Ok(Some(found))) => Some(found.definition.namespace.clone()),
+        _ => None,
+    };
+    Ok((flow, namespace))
 }
 
-/// Removes an entry that can never be handled and leaves a dead letter with its raw bytes.
+/// Removes an entry that can never be handled and leaves a dead letter: of poison with its raw bytes, of a record that
+/// does not decode with what is wrong with it. A record that decodes after all keeps its entry.
 pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     let entry = cmd.entry.clone().expect("drop_entry: the engine names the entry");
-    let flow = entry_flow(tx, cmd)?;
+    let key = Kind::from_u8(entry.kind).and_then(|kind| Key::from_bytes(cmd.partition, kind, &entry.key));
+    if let (Some(key), Some(timer), false) = (key, entry.timer(), cmd.poison) {
+        match tx.get(key, PartMask::NONE) {
+            Ok(_) => return Ok(Reply::Noted),
+            Err(Stop::Miss) => return Err(Stop::Miss),
+            Err(Stop::Rejected(_)) => {}
+        }
+        let damage = Damage { scanner: cmd.scanner.clone(), timer, due: entry.at, error: cmd.error.clone() };
+        let mut letter = damaged_letter(tx, key, None, damage)?;
+        if !letter.body.dropped.contains(&timer) {
+            letter.body.dropped.push(timer);
+        }
+        tx.put(Record::DeadLetter(Box::new(letter)));
+        tx.drop_due(entry);
+        return Ok(Reply::Noted);
+    }
     let error = match entry.timer() {
         Some(_) => cmd.error.clone(),
         None => format!("timer {}: {}", entry.timer, cmd.error).into(),
     };
     let body = Body {
+        why: Why::Poison,
         scanner: cmd.scanner.clone(),
         // A number that names no timer is in the error; nothing acts on the timer of an entry without a record.
         timer: entry.timer().unwrap_or(Timer::Retention),
@@ -255,47 +242,100 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
         error: cut(&error),
         fails: 1,
         parked_at: tx.now(),
-        expires_at: cmd.poison.then(|| tx.now() + POISON_KEPT_MS),
-        flow,
+        next_try_at: None,
+        expires_at: Some(tx.now() + POISON_KEPT_MS),
+        namespace: None,
+        flow: None,
+        dropped: Vec::new(),
     };
-    insert_letter(tx, cmd.partition, cmd.fresh, body);
+    let uuid = poison_letter_of(&entry);
+    match tx.get(Key::DeadLetter(cmd.partition, uuid), PartMask::NONE) {
+        Ok(None) => tx.insert(Record::DeadLetter(Box::new(DeadLetter { partition: cmd.partition, uuid, body }))),
+        Err(Stop::Miss) => return Err(Stop::Miss),
+        // Another scanner or node has met the entry and left the letter, whether or not the letter decodes.
+        Ok(Some(_)) | Err(Stop::Rejected(_)) => {}
+    }
     tx.drop_due(entry);
     Ok(Reply::Noted)
 }
 
-/// Drops the tracking of one timer, because the timer was moved.
-pub(crate) fn forget(tx: &mut Tx<'_>, execution: &mut Execution, timer: Timer) {
-    for letter in keep(execution, |item| item.timer != timer) {
-        tx.delete_blind(Key::DeadLetter(execution.id.partition(), letter));
-    }
+/// How a record that does not decode was met.
+struct Damage {
+    scanner: Text,
+    timer: Timer,
+    due: Time,
+    error: Text,
 }
 
-/// Drops the tracking of timers that are no longer armed: failures count in a row, and a timer of that kind which is
-/// armed again has not failed yet. Returns the dead letters that go with it.
-pub(crate) fn forget_disarmed(execution: &mut Execution) -> Vec<Uuid> {
-    if execution.trouble().is_none() {
+/// The letter of a record that does not decode: the one that is there, or a new one.
+fn damaged_letter(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, met: Damage) -> Result<DeadLetter, Stop> {
+    let (partition, uuid) = (key.partition(), letter_of(key));
+    if let Some(Record::DeadLetter(letter)) = tx.get(Key::DeadLetter(partition, uuid), PartMask::NONE)? {
+        return Ok(*letter);
+    }
+    let (known, namespace) = owner_of(tx, key)?;
+    let body = Body {
+        why: Why::Damaged,
+        scanner: met.scanner,
+        timer: met.timer,
+        due: met.due,
+        kind: key.kind() as u8,
+        key: Bytes::copy_from_slice(key.to_bytes().as_slice()),
+        error: cut(&met.error),
+        fails: 1,
+        parked_at: tx.now(),
+        next_try_at: None,
+        expires_at: None,
+        namespace,
+        flow: flow.or(known),
+        dropped: Vec::new(),
+    };
+    Ok(DeadLetter { partition, uuid, body })
+}
+
+/// Drops the account of one timer, because it fired or was moved. Its letter goes with it.
+pub(crate) fn forget(record: &mut Record, timer: Timer) -> Vec<Uuid> {
+    keep(record, |item| item.timer != timer)
+}
+
+/// A timer has fired: what failed on it before does not count any more, also where the record keeps the timer because
+/// there is more to do.
+pub(crate) fn succeeded(tx: &mut Tx<'_>, key: Key, timer: Timer) -> Result<(), Stop> {
+    let had = tx.before(&key).and_then(Record::trouble).is_some_and(|trouble| trouble.get(timer).is_some());
+    if !had {
+        return Ok(());
+    }
+    let Some(mut record) = tx.get(key, PartMask::NONE)? else { return Ok(()) };
+    for letter in forget(&mut record, timer) {
+        tx.delete_blind(Key::DeadLetter(key.partition(), letter));
+    }
+    put(tx, record);
+    Ok(())
+}
+
+/// Drops the account of timers that are no longer armed, or are armed for another time: failures count in a row, and a
+/// timer that is armed anew has not failed yet. Returns the dead letters that go with it.
+pub(crate) fn forget_disarmed(record: &mut Record) -> Vec<Uuid> {
+    if record.trouble().is_none() {
         return Vec::new();
     }
-    let timers = execution.timers();
-    keep(execution, |item| timers.iter().any(|due| due.timer == item.timer))
-}
-
-/// The same for a flow.
-pub(crate) fn forget_disarmed_flow(flow: &mut Flow) -> Vec<Uuid> {
-    let Some(trouble) = flow.trouble() else { return Vec::new() };
-    let timers = flow.timers();
-    let armed = |item: &Failing| timers.iter().any(|due| due.timer == item.timer);
-    let (items, gone): (Vec<Failing>, Vec<Failing>) = trouble.items.iter().cloned().partition(armed);
-    flow.set_trouble(Some(Trouble { items }).filter(|trouble| !trouble.items.is_empty()));
-    gone.into_iter().filter_map(|item| item.letter).collect()
+    let timers = record.timers();
+    keep(record, |item| timers.contains(&Due { timer: item.timer, at: item.due }))
 }
 
 /// The letter under which a record that does not decode is parked.
 pub(crate) fn letter_of(key: Key) -> Uuid {
-    let digest = crate::digest::digest(&[b"damaged", &[key.kind() as u8], key.to_bytes().as_slice()]);
-    let mut name = [0; 16];
-    name.copy_from_slice(&digest[..16]);
-    Uuid::from_bytes(name)
+    letter_name(&[b"damaged", &[key.kind() as u8], key.to_bytes().as_slice()])
+}
+
+/// The letter of a poison entry: whoever meets the entry writes to the letter of this name, so that there is one.
+fn poison_letter_of(entry: &DueEntry) -> Uuid {
+    letter_name(&[b"poison", &[entry.timer], &entry.at.ms().to_be_bytes(), &[entry.kind], &entry.key])
+}
+
+fn letter_name(parts: &[&[u8]]) -> Uuid {
+    let digest = crate::digest::digest(parts);
+    Uuid::from_bytes(*digest.first_chunk().expect("digest: it has 32 bytes"))
 }
 
 /// Parks a record that does not decode, so that what was to be done with others goes on. Its bytes stay untouched, and
@@ -307,9 +347,7 @@ pub(crate) fn park_damaged(
     timer: Timer,
     rejection: &Rejection,
 ) -> Result<(), Stop> {
-    let bytes = Bytes::copy_from_slice(key.to_bytes().as_slice());
-    let name = letter_of(key);
-    let letter = Key::DeadLetter(key.partition(), name);
+    let letter = Key::DeadLetter(key.partition(), letter_of(key));
     let given_up = match key {
         Key::Execution(id) => Some(Key::Tombstone(id)),
         _ => None,
@@ -318,40 +356,43 @@ pub(crate) fn park_damaged(
         return Err(Stop::Miss);
     }
     for known in [letter].into_iter().chain(given_up) {
-        if tx.get(known, PartMask::NONE)?.is_some() {
-            return Ok(());
+        match tx.get(known, PartMask::NONE)? {
+            // Whoever met it first could not tell whose it is.
+            Some(Record::DeadLetter(mut letter)) if letter.body.flow.is_none() && flow.is_some() => {
+                letter.body.flow = flow;
+                tx.put(Record::DeadLetter(letter));
+                return Ok(());
+            }
+            Some(_) => return Ok(()),
+            None => {}
         }
     }
-    let body = Body {
-        scanner: "dependency_reconciler".into(),
-        timer,
-        due: tx.now(),
-        kind: key.kind() as u8,
-        key: bytes,
-        error: cut(&rejection.to_string().into()),
-        fails: 1,
-        parked_at: tx.now(),
-        expires_at: None,
-        flow,
-    };
-    insert_letter(tx, key.partition(), name, body);
+    let error = rejection.to_string().into();
+    let met = Damage { scanner: "dependency_reconciler".into(), timer, due: tx.now(), error };
+    let letter = damaged_letter(tx, key, flow, met)?;
+    tx.put(Record::DeadLetter(Box::new(letter)));
     Ok(())
 }
 
 /// Keeps the items that `kept` names; the dead letters of the others.
-fn keep(execution: &mut Execution, kept: impl Fn(&Failing) -> bool) -> Vec<Uuid> {
-    let Some(trouble) = execution.trouble() else { return Vec::new() };
+fn keep(record: &mut Record, kept: impl Fn(&Failing) -> bool) -> Vec<Uuid> {
+    let Some(trouble) = record.trouble() else { return Vec::new() };
+    if trouble.items.iter().all(&kept) {
+        return Vec::new();
+    }
     let (items, gone): (Vec<Failing>, Vec<Failing>) = trouble.items.iter().cloned().partition(|item| kept(item));
-    execution.set_trouble(Some(Trouble { items }).filter(|trouble| !trouble.items.is_empty()));
+    record.set_trouble(Some(Trouble { items }));
     gone.into_iter().filter_map(|item| item.letter).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::{Call, Command, DiscardParked, RetryParked};
+    use crate::command::{Call, Command, DiscardParked, Expire, RetryParked, Revoke};
     use crate::kit::calls::{fence, renew};
     use crate::kit::{PARTITION, World};
+    use crate::reply::Retried;
+    use crate::schema::execution as schema;
 
     const INTERVAL_MS: u64 = 1_000;
 
@@ -359,9 +400,10 @@ mod tests {
         Call { principal: Principal::engine(), ..crate::kit::calls::call(command) }
     }
 
-    /// One failure of the lease timer at the time its entry is due; the wait until the next try, if there is one.
-    fn fail_once(world: &mut World, id: ExecutionId) -> Option<u64> {
-        let entry = world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned()?;
+    /// One failure of the lease timer at the time its entry is due; the wait until the next try.
+    fn fail_once(world: &mut World, id: ExecutionId) -> u64 {
+        let due = |world: &World| world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned();
+        let entry = due(world).expect("it is tried again, for ever");
         world.at(entry.at.ms());
         let command = Command::RecordTrouble(RecordTrouble {
             key: Some(Key::Execution(id)),
@@ -372,9 +414,15 @@ mod tests {
             error: "no way".into(),
             fresh: world.fresh(),
         });
-        assert_eq!(world.call(&engine(command)), Ok(Reply::Noted));
-        let next = world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease))?;
-        Some(next.at.since(world.now))
+        let answer = world.call(&engine(command));
+        assert!(matches!(answer, Ok(Reply::Failing(_))), "{answer:?}");
+        due(world).expect("it is tried again, for ever").at.since(world.now)
+    }
+
+    fn park(world: &mut World, id: ExecutionId) {
+        while letters(world).is_empty() {
+            fail_once(world, id);
+        }
     }
 
     fn active() -> (World, ExecutionId) {
@@ -398,15 +446,18 @@ mod tests {
     #[test]
     fn sr_22_sr_23_three_tries_a_longer_pause_each_round_then_parked() {
         let (mut world, id) = active();
-        let mut waits = Vec::new();
-        while let Some(wait) = fail_once(&mut world, id) {
-            waits.push(wait);
-        }
-        let rounds = [10_000, 20_000, 40_000, 80_000, 160_000];
-        let expected: Vec<u64> = rounds.iter().flat_map(|pause| [1_000, 1_000, *pause]).chain([1_000, 1_000]).collect();
+        let waits: Vec<u64> = (0..21).map(|_| fail_once(&mut world, id)).collect();
+        let rounds = [10_000, 20_000, 40_000, 80_000, 160_000, TROUBLE_PAUSE_MAX_MS];
+        let once_an_hour = [TROUBLE_PAUSE_MAX_MS; 3];
+        let expected: Vec<u64> = rounds.iter().flat_map(|pause| [1_000, 1_000, *pause]).chain(once_an_hour).collect();
         assert_eq!(waits, expected);
-        assert_eq!(letters(&world).len(), 1);
-        assert_eq!(world.facts().last(), Some(&"scanner.parked"));
+        assert_eq!(letters(&world).len(), 1, "parked once");
+        assert_eq!(world.facts().iter().filter(|fact| **fact == "scanner.parked").count(), 1);
+        let Some(Record::DeadLetter(letter)) = world.record(Key::DeadLetter(PARTITION, letters(&world)[0])) else {
+            panic!("a letter")
+        };
+        assert_eq!((letter.body.why, letter.body.fails), (Why::Failing, 21), "it tells how often it was tried");
+        assert_eq!(letter.body.next_try_at, Some(world.now + TROUBLE_PAUSE_MAX_MS));
         assert!(world.execution(id).lease().is_some(), "the record itself is not changed");
     }
 
@@ -421,11 +472,11 @@ mod tests {
             error: "e".into(),
             fresh: Uuid::nil(),
         };
-        let mut trouble = None;
+        let mut trouble = Trouble::default();
         for _ in 0..9 {
-            trouble = Some(failed(trouble, &cmd, Time::ZERO).0);
+            failed(&mut trouble, &cmd, Time::ZERO, Time::ZERO);
         }
-        assert_eq!(trouble.unwrap().items[0].next_try_at, Time::from_ms(TROUBLE_PAUSE_MAX_MS));
+        assert_eq!(trouble.items[0].next_try_at, Time::from_ms(TROUBLE_PAUSE_MAX_MS));
     }
 
     #[test]
@@ -458,10 +509,10 @@ mod tests {
     #[test]
     fn sr_23_an_operator_lets_a_parked_item_be_tried_again() {
         let (mut world, id) = active();
-        while fail_once(&mut world, id).is_some() {}
+        park(&mut world, id);
         let letter = letters(&world)[0];
         let retry = Command::RetryParked(RetryParked { letter, partition: PARTITION });
-        assert_eq!(world.run(retry.clone()), Ok(Reply::Noted));
+        assert_eq!(world.run(retry.clone()), Ok(Reply::Retried(Retried::Retried)));
         assert!(world.execution(id).trouble().is_none() && letters(&world).is_empty());
         assert_eq!(world.run(retry), Err(Rejection::DeadLetterNotFound));
         assert_eq!(world.scan().len(), 1);
@@ -471,20 +522,55 @@ mod tests {
     #[test]
     fn sr_23_a_letter_goes_with_the_timer_it_is_about() {
         let (mut world, id) = active();
-        while fail_once(&mut world, id).is_some() {}
+        park(&mut world, id);
         world.run(crate::kit::calls::force_fail(id)).unwrap();
         assert!(letters(&world).is_empty());
     }
 
     #[test]
-    fn sr_23_a_discarded_letter_leaves_the_record_as_it_is() {
+    fn sr_24_a_parked_item_whose_cause_goes_away_leaves_neither_account_nor_letter() {
         let (mut world, id) = active();
-        while fail_once(&mut world, id).is_some() {}
+        park(&mut world, id);
+        world.now = world.now + TROUBLE_PAUSE_MAX_MS;
+        assert_eq!(world.scan().len(), 1, "it is tried without anybody asking");
+        assert!(world.execution(id).trouble().is_none() && letters(&world).is_empty());
+        assert_eq!(world.execution(id).hot.reclaims, 1);
+    }
+
+    #[test]
+    fn sr_85_a_discarded_timer_is_given_up_until_it_is_armed_anew() {
+        let (mut world, id) = active();
+        park(&mut world, id);
         let before = world.execution(id);
-        let discard = DiscardParked { letter: letters(&world)[0], partition: PARTITION, reason: "known".into() };
-        assert_eq!(world.run(Command::DiscardParked(discard)), Ok(Reply::Noted));
-        assert_eq!(world.execution(id), before);
-        assert!(letters(&world).is_empty());
+        let discard = |reason: &str| {
+            let letter = letters(&world)[0];
+            Command::DiscardParked(DiscardParked { letter, partition: PARTITION, reason: reason.into() })
+        };
+        let (empty, long, good) = (discard(""), discard(&"x".repeat(REASON_MAX + 1)), discard("known"));
+        for refused in [empty, long] {
+            assert_eq!(world.run(refused).unwrap_err().code(), "invalid_argument");
+        }
+        assert_eq!(world.run(good), Ok(Reply::Noted));
+        let after = world.execution(id);
+        assert_eq!(after.hot.state, before.hot.state, "what the record says is not changed");
+        let given_up = after.trouble().and_then(|trouble| trouble.get(Timer::Lease)?.given_up.clone()).unwrap();
+        assert_eq!(&*given_up.reason, "known");
+        let armed = |world: &World| world.due.iter().any(|entry| entry.timer() == Some(Timer::Lease));
+        assert!(letters(&world).is_empty() && !armed(&world), "nothing tries it any more");
+        let revoke = Revoke { id, reason: "".into(), expected_epoch: None, hold: false };
+        world.run(Command::Revoke(revoke)).unwrap();
+        world.claim(id);
+        assert!(world.execution(id).trouble().is_none() && armed(&world), "a new lease has a timer again");
+    }
+
+    fn drop_poison(entry: DueEntry) -> Command {
+        Command::DropEntry(DropEntry {
+            partition: PARTITION,
+            entry: Some(entry),
+            scanner: "lease_expiry".into(),
+            error: "no such kind".into(),
+            poison: true,
+        })
     }
 
     #[test]
@@ -492,17 +578,8 @@ mod tests {
         let mut world = World::new();
         let entry = DueEntry { at: Time::ZERO, timer: 77, kind: 99, key: Bytes::from_static(b"?") };
         world.due.insert(entry.clone());
-        let fresh = world.fresh();
-        let command = Command::DropEntry(DropEntry {
-            partition: PARTITION,
-            entry: Some(entry),
-            scanner: "lease_expiry".into(),
-            error: "no such kind".into(),
-            poison: true,
-            fresh,
-        });
-        world.call(&engine(command)).unwrap();
-        let Some(Record::DeadLetter(letter)) = world.record(Key::DeadLetter(PARTITION, fresh)) else {
+        world.call(&engine(drop_poison(entry))).unwrap();
+        let Some(Record::DeadLetter(letter)) = world.record(Key::DeadLetter(PARTITION, letters(&world)[0])) else {
             panic!("a letter")
         };
         assert_eq!((&*letter.body.error, letter.body.kind), ("timer 77: no such kind", 99));
@@ -512,23 +589,80 @@ mod tests {
     }
 
     #[test]
+    fn sr_25_poison_that_two_nodes_meet_leaves_one_letter() {
+        let mut world = World::new();
+        let entry = |kind| DueEntry { at: Time::ZERO, timer: 77, kind, key: Bytes::from_static(b"?") };
+        world.due.insert(entry(99));
+        world.call(&engine(drop_poison(entry(99)))).unwrap();
+        let letter = world.record(Key::DeadLetter(PARTITION, letters(&world)[0]));
+        // The second node has seen the entry before the first removed it.
+        world.at(1_000).call(&engine(drop_poison(entry(99)))).unwrap();
+        assert_eq!(letters(&world).len(), 1);
+        assert_eq!(world.record(Key::DeadLetter(PARTITION, letters(&world)[0])), letter, "as the first node left it");
+        world.due.insert(entry(99));
+        world.call(&engine(drop_poison(entry(99)))).unwrap();
+        assert!(!world.due.contains(&entry(99)), "an entry that comes again goes again");
+        world.call(&engine(drop_poison(entry(98)))).unwrap();
+        assert_eq!(letters(&world).len(), 2, "another entry has a letter of its own");
+    }
+
+    #[test]
     fn sr_26_a_record_that_decodes_again_is_due_again() {
         let (mut world, id) = active();
+        let key = Key::Execution(id);
         let entry = world.due.first().cloned().unwrap();
-        let fresh = world.fresh();
-        let command = Command::DropEntry(DropEntry {
-            partition: PARTITION,
-            entry: Some(entry),
-            scanner: "lease_expiry".into(),
-            error: "part `hot` does not decode".into(),
-            poison: false,
-            fresh,
-        });
-        world.call(&engine(command)).unwrap();
+        let drop = |entry: &DueEntry| {
+            Command::DropEntry(DropEntry {
+                partition: PARTITION,
+                entry: Some(entry.clone()),
+                scanner: "lease_expiry".into(),
+                error: "part `hot` does not decode".into(),
+                poison: false,
+            })
+        };
+        world.call(&engine(drop(&entry))).unwrap();
+        assert!(world.due.contains(&entry) && letters(&world).is_empty(), "what decodes keeps its entry");
+
+        world.planted = true;
+        let good = world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, "\u{1}broken".into()).unwrap();
+        world.call(&engine(drop(&entry))).unwrap();
         assert!(world.due.is_empty());
         world.at(40_000);
-        world.run(Command::RetryParked(RetryParked { letter: fresh, partition: PARTITION })).unwrap();
+        let retry = Command::RetryParked(RetryParked { letter: letters(&world)[0], partition: PARTITION });
+        let still = world.run(retry.clone());
+        assert!(matches!(still, Ok(Reply::Retried(Retried::StillDamaged { .. }))), "{still:?}");
+        assert_eq!(letters(&world).len(), 1, "nothing changed");
+        world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, good);
+        assert_eq!(world.run(retry), Ok(Reply::Retried(Retried::Retried)));
         assert_eq!(world.scan().len(), 1);
         assert_eq!(world.execution(id).hot.reclaims, 1);
+    }
+
+    #[test]
+    fn sr_29_a_record_of_a_newer_format_is_refused_and_left_as_it_is() {
+        let (mut world, id) = active();
+        let key = Key::Execution(id);
+        world.planted = true;
+        let good = world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, "\u{7f}later".into()).unwrap();
+        let (due, entry) = (world.due.clone(), world.due.first().cloned().unwrap());
+        world.at(entry.at.ms());
+        let commands = [
+            Command::Expire(Expire { key: Some(key), timer: Timer::Lease, due: entry.at, entropy: 1 }),
+            Command::DropEntry(DropEntry {
+                partition: PARTITION,
+                entry: Some(entry),
+                scanner: "lease_expiry".into(),
+                error: "damaged".into(),
+                poison: false,
+            }),
+        ];
+        for command in commands {
+            let refused = world.call(&engine(command)).unwrap_err();
+            assert!(matches!(refused, Rejection::NewerFormat { .. }), "{refused:?}");
+            assert_eq!(refused.code(), "unavailable");
+        }
+        assert_eq!((&world.due, letters(&world).len()), (&due, 0), "entry and bytes stay, and no letter is made");
+        world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, good);
+        assert_eq!(world.scan().len(), 1, "a build that knows the format handles it");
     }
 }

@@ -5,6 +5,7 @@ use super::{damaged, emit, member, summary};
 use crate::event::Fact;
 use crate::execution::finish::End;
 use crate::id::{ExecutionId, FlowId};
+use crate::limits::VERIFY_AFTER_MS;
 use crate::record::attempt::AttemptState;
 use crate::record::execution::{Execution, LeaseEnd, Outcome, PublicState, Reason, State as MemberState};
 use crate::record::flow::{
@@ -184,6 +185,9 @@ fn finish(tx: &mut Tx<'_>, mut flow: Flow) {
     flow.hot.purge_at = flow.definition.retention_ms.map(|ms| now + ms);
     flow.hot.audit_at = None;
     flow.hot.audits = 0;
+    // A pause that grew while the flow kept changing ends with it.
+    flow.hot.moves = 0;
+    flow.hot.verify_at = flow.hot.verify_at.map(|at| at.min(now + VERIFY_AFTER_MS));
     if flow.hot.kept > 0 {
         flow.hot.purging = Some(Purging::Kept { since: now });
     }

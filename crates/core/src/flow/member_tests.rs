@@ -87,7 +87,7 @@ fn fl_121_a_sibling_that_cannot_be_read_is_passed() {
     let flow = world.flow_of("a b c j a>j b>j c>j", |flow| policy(flow, "j", MAIN, GroupPolicy::AnyOf, cancel));
     world.planted = true;
     let damaged = Key::Execution(member_id(flow, "b"));
-    world.records.get_mut(&damaged).unwrap().parts.insert(schema::HOT, "broken".into());
+    world.records.get_mut(&damaged).unwrap().parts.insert(schema::HOT, "\u{1}broken".into());
     world.complete_member(flow, "a");
     assert_eq!(world.states(flow, "c j"), ["cancelled", "waiting"]);
     let letter = world.records.keys().find(|key| matches!(key, Key::DeadLetter(..))).copied().unwrap();

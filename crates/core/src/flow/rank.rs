@@ -95,6 +95,7 @@ impl Graph {
                 }
             }
             if missing && tx.rounds() >= ROUNDS_MAX {
+                tx.forget_misses();
                 return Err(Rejection::GraphTooLarge { visited: self.visits }.into());
             }
             if missing {

@@ -3,11 +3,12 @@
 
 use crate::change::DueEntry;
 use crate::command::*;
+use crate::event::Fact;
 use crate::flow::member_id;
 use crate::kit::World;
 use crate::kit::calls::{self, call, fence};
 use crate::kit::flows::*;
-use crate::limits::SIBLINGS_AT_ONCE;
+use crate::limits::{FANOUT_PER_COMMIT, SIBLINGS_AT_ONCE};
 use crate::record::continuation::Work;
 use crate::record::execution::PublicState;
 use crate::record::flow::Remaining;
@@ -16,6 +17,7 @@ use crate::record::{Key, Record};
 use crate::reply::{Expired, Reconciled, Reply};
 use crate::schema::{Due, PartMask, Timer, execution as schema};
 use crate::{ExecutionId, FlowId};
+use std::collections::BTreeSet;
 
 const CANCEL: Then = Then::CancelRemaining(Mode::Immediate);
 
@@ -275,7 +277,7 @@ fn sc_116_one_damaged_downstream_is_parked_and_the_others_are_resolved() {
     let mut world = World::new();
     let flow = world.flow_of("u a b c u>a u>b u>c", |_| {});
     let damaged = Key::Execution(member_id(flow, "b"));
-    world.records.get_mut(&damaged).unwrap().parts.insert(schema::HOT, "broken".into());
+    world.records.get_mut(&damaged).unwrap().parts.insert(schema::HOT, "\u{1}broken".into());
     world.planted = true;
     let held = world.claim_member(flow, "u");
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
@@ -328,20 +330,34 @@ fn sc_126_a_continuation_of_an_earlier_end_does_nothing_after_a_replay() {
 }
 
 #[test]
-fn sc_127_resolving_again_changes_nothing() {
+fn sc_127_a_continuation_that_runs_again_changes_nothing() {
     let mut world = World::new();
-    let flow = world.flow_of("u a b u>a u>b", |_| {});
-    world.complete_member(flow, "u");
-    let (u, before) = (member_id(flow, "u"), world.edges_of(flow));
-    let due = world.now;
-    let ended = vec![(u, 0)];
-    let at = world.flow(flow).hot.audit_at.unwrap();
-    world.now = world.now.max(at);
-    let audit = Command::AuditFlow(AuditFlow { flow, due: at, ended });
-    world.call(&Call { principal: Principal::engine(), ..call(audit) }).unwrap();
+    let count = FANOUT_PER_COMMIT + 500;
+    let mut flow = blank_flow();
+    flow.members = [member("u")].into_iter().chain((0..count).map(|at| member(&format!("c{at}")))).collect();
+    flow.edges = (0..count).map(|at| edge(&format!("u>c{at}"))).collect();
+    let flow = world.submit_flow(flow).unwrap().id;
     world.scan();
-    assert_eq!(world.edges_of(flow), before, "FL-82 since {due:?}");
-    assert_eq!(world.states(flow, "a b"), ["waiting", "waiting"]);
+    world.complete_member(flow, "u");
+    let key = Key::Continuation(member_id(flow, "u"), Work::Resolve);
+    let rest = world.records.get(&key).cloned().expect("FL-83 the rest is durable");
+    let entry = world.due.iter().find(|entry| entry.timer() == Some(Timer::Resolve)).cloned().expect("it is due");
+    world.scan();
+    assert_eq!((world.record(key), world.flow(flow).summary.edges_pending), (None, 0), "FL-84 it is through");
+
+    let seen = |world: &World| {
+        let records = world.records.iter().map(|(key, stored)| (*key, stored.facets.clone(), stored.parts.clone()));
+        (records.collect::<Vec<_>>(), world.due.clone(), world.events.clone())
+    };
+    let before = seen(&world);
+    world.planted = true;
+    world.records.insert(key, rest);
+    world.due.insert(entry);
+    assert_eq!(world.scan().pop(), Some((Timer::Resolve, key, Expired::Fired)), "it runs to its end");
+    assert!(seen(&world) == before, "no record, no timer and no event more");
+    let ready = world.events.iter().filter(|event| matches!(event.fact, Fact::GroupSatisfied { .. }));
+    let ready: Vec<ExecutionId> = ready.filter_map(|event| event.execution).collect();
+    assert_eq!((ready.len(), ready.iter().collect::<BTreeSet<_>>().len()), (count, count), "each child once");
 }
 
 #[test]
@@ -385,6 +401,46 @@ fn fl_181_a_count_of_a_flow_that_moved_gives_no_verdict() {
     let moved = world.call(&Call { principal: Principal::engine(), ..call(verify) });
     assert_eq!(moved, Ok(Reply::Verified(crate::reply::Verified::Moved)));
     assert!(world.flow(flow).hot.verify_at > Some(due), "it is counted again");
+}
+
+/// A recount that the flow has outrun: the pause before the next one.
+fn outrun(world: &mut World, flow: FlowId) -> u64 {
+    let due = world.flow(flow).hot.verify_at.unwrap();
+    world.now = due;
+    let (counted, change_no) = (Box::new(world.recount(flow)), world.flow(flow).summary.change_no - 1);
+    let verify = Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted, edges: true, now: due });
+    let moved = world.call(&Call { principal: Principal::engine(), ..call(verify) });
+    assert_eq!(moved, Ok(Reply::Verified(crate::reply::Verified::Moved)));
+    world.flow(flow).hot.verify_at.unwrap().since(due)
+}
+
+#[test]
+fn sr_77_the_pause_doubles_up_to_ten_minutes_and_equality_sets_it_back() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let pauses: Vec<u64> = (0..8).map(|_| outrun(&mut world, flow) / 1_000).collect();
+    assert_eq!(pauses, [15, 30, 60, 120, 240, 480, 600, 600]);
+    let due = world.flow(flow).hot.verify_at.unwrap();
+    world.claim_member(flow, "a");
+    assert_eq!(world.flow(flow).hot.verify_at, Some(due), "a change does not shorten the pause");
+    world.now = due;
+    assert_eq!(world.verify_flow(flow, due), Ok(crate::reply::Verified::Equal));
+    assert_eq!(world.flow(flow).hot.verify_at, None);
+    world.claim_member(flow, "b");
+    assert_eq!(world.flow(flow).hot.verify_at, Some(world.now + 15_000));
+    assert_eq!(outrun(&mut world, flow), 15_000, "the count starts again");
+}
+
+#[test]
+fn sr_77_the_end_of_a_flow_sets_the_pause_back() {
+    let mut world = World::new();
+    let flow = world.flow_of("a", |_| {});
+    for _ in 0..8 {
+        outrun(&mut world, flow);
+    }
+    world.complete_member(flow, "a");
+    let ended = world.flow(flow);
+    assert_eq!((ended.is_done(), ended.hot.verify_at, ended.hot.moves), (true, Some(world.now + 15_000), 0));
 }
 
 #[test]

@@ -69,17 +69,17 @@ fn outs_from(tx: &mut Tx<'_>, upstream: &Execution, from: u32, follow: &mut Foll
 }
 
 /// Whether all that resolving the edge touches is in memory.
-fn is_known(tx: &mut Tx<'_>, upstream: ExecutionId, number: u32) -> bool {
-    let edge = match tx.get(Key::Edge(upstream, number), PartMask::NONE) {
-        Ok(Some(Record::Edge(edge))) => edge,
-        other => return other != Err(Stop::Miss),
+fn is_known(tx: &Tx<'_>, upstream: ExecutionId, number: u32) -> bool {
+    let downstream = match tx.peek(&Key::Edge(upstream, number)) {
+        Some(Some(Record::Edge(edge))) => edge.body.downstream,
+        other => return other.is_some(),
     };
-    match tx.find_execution(edge.body.downstream, PartMask::NONE) {
-        Ok(Some(downstream)) => {
+    match tx.peek(&Key::Execution(downstream)) {
+        Some(Some(Record::Execution(downstream))) => {
             let parent = downstream.spec.parent.map(Key::Execution);
-            !tx.prefetch_all(parent) && !downstream.was_reopened()
+            parent.is_none_or(|parent| tx.peek(&parent).is_some()) && !downstream.was_reopened()
         }
-        other => other != Err(Stop::Miss),
+        other => other.is_some(),
     }
 }
 

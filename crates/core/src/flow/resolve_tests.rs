@@ -20,7 +20,7 @@ use crate::schema::{PartMask, Timer, execution as schema};
 const CANCEL: Then = Then::CancelRemaining(Mode::Immediate);
 
 fn damage(world: &mut World, key: Key, part: u8) {
-    world.records.get_mut(&key).unwrap().parts.insert(part, "broken".into());
+    world.records.get_mut(&key).unwrap().parts.insert(part, "\u{1}broken".into());
     world.planted = true;
 }
 
@@ -172,7 +172,7 @@ fn sc_109_an_edge_that_does_not_decode_is_parked_and_passed() {
     world.complete_member(flow, "u");
     assert_eq!(world.states(flow, "a b c"), ["waiting", "waiting_children", "waiting"]);
     assert_eq!(parked(&world), [named(edge)]);
-    assert_eq!(world.records[&edge].parts[&0], "broken", "SR-26 its bytes stay");
+    assert_eq!(world.records[&edge].parts[&0], "\u{1}broken", "SR-26 its bytes stay");
     assert_eq!(world.records.len(), before + 2, "an attempt and a letter: no record is made up");
 }
 
@@ -437,4 +437,20 @@ fn fl_3_no_outcome_counter_or_time_is_taken_from_whoever_calls() {
         assert_eq!(world.run(command).unwrap_err().code(), "forbidden");
     }
     assert_eq!(world.flow(flow).summary.of(PublicState::Completed), 0);
+}
+
+#[test]
+fn fl_225_a_cascade_that_stops_at_what_is_not_in_memory_loses_nothing_that_it_missed_before() {
+    // The longer the chain, the more often the command was run before it comes to `d`.
+    for length in 1..20 {
+        let chain: String = (1..length).map(|at| format!(" c{} c{at}>c{}", at + 1, at + 1)).collect();
+        let line = format!("u x c1 d e f u>c1{chain} c{length}>d u*>d@other d>e d>f x>e u*>e@other");
+        let mut world = World::new();
+        let flow = world.flow_of(&line, |flow| policy(flow, "e", MAIN, GroupPolicy::AnyOf, Then::LetRun));
+        world.fail_member(flow, "x");
+        // `e` is skipped for two edges, and looks for them among edges that nobody has loaded.
+        world.fail_member(flow, "u");
+        world.scan();
+        assert_eq!(world.states(flow, "d e f"), ["skipped"; 3], "a chain of {length}");
+    }
 }

@@ -7,9 +7,12 @@ use crate::kit::World;
 use crate::kit::calls::{self, fence};
 use crate::kit::flows::*;
 use crate::limits::SIBLINGS_AT_ONCE;
+use crate::record::Key;
 use crate::record::execution::{Reason, State};
 use crate::record::flow::Mode;
 use crate::record::member::{GroupPolicy, GroupState, MAIN, Then};
+use crate::reply::{Expired, Reply};
+use crate::schema::Timer;
 use crate::{ExecutionId, FlowId};
 
 const RUNNERS: usize = SIBLINGS_AT_ONCE + 10;
@@ -117,4 +120,41 @@ fn fl_83_a_verb_of_a_member_asks_for_none_of_its_edges_while_those_of_others_are
     assert!(world.flow(flow).hot.works > 0, "edges are left");
     world.run(calls::renew(held.id, fence(&held))).unwrap();
     assert_eq!(world.loads, usual);
+}
+
+#[test]
+fn sr_24_a_drain_that_goes_on_after_a_success_has_neither_account_nor_letter() {
+    let mut world = World::new();
+    let mut flow = blank_flow();
+    flow.members = (0..700).map(|at| member(&format!("s{at}"))).chain([member("j")]).collect();
+    flow.edges = (0..700).map(|at| edge(&format!("s{at}>j"))).collect();
+    policy(&mut flow, "j", MAIN, GroupPolicy::AnyOf, Then::CancelRemaining(Mode::Immediate));
+    let flow = world.submit_flow(flow).unwrap().id;
+    world.scan();
+    world.complete_member(flow, "s0");
+    let key = Key::Execution(member_id(flow, "j"));
+    let due = |world: &World| {
+        let entry = world.due.iter().find(|entry| entry.timer() == Some(Timer::GroupCancel));
+        entry.expect("the drain is due until it is done").at
+    };
+    let letters = |world: &World| world.records.keys().filter(|key| matches!(key, Key::DeadLetter(..))).count();
+    while letters(&world) == 0 {
+        let at = due(&world);
+        world.at(at.ms());
+        let trouble = RecordTrouble {
+            key: Some(key),
+            timer: Timer::GroupCancel,
+            due: at,
+            scanner: "edge_cancel_dispatcher".into(),
+            interval_ms: 1_000,
+            error: "no way".into(),
+            fresh: world.fresh(),
+        };
+        let command = Command::RecordTrouble(trouble);
+        world.call(&Call { principal: Principal::engine(), ..calls::call(command) }).unwrap();
+    }
+    let at = due(&world);
+    assert_eq!(world.at(at.ms()).expire(key, Timer::GroupCancel, at), Ok(Reply::Expired(Expired::More)));
+    assert_eq!((world.member(flow, "j").trouble(), letters(&world)), (None, 0), "the rest begins without failures");
+    assert!(due(&world) <= at, "and is due at once");
 }

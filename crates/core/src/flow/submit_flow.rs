@@ -138,6 +138,7 @@ fn new(tx: &mut Tx<'_>, who: &Principal, plan: &Plan, id: FlowId) -> Result<Flow
         verify_at: None,
         doubt: None,
         owing: 0,
+        moves: 0,
         audit_at: None,
         audits: 0,
         updated_at: now,

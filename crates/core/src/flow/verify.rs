@@ -5,13 +5,14 @@ use super::{emit, summary};
 use crate::command::{Principal, VerifyFlow};
 use crate::event::Fact;
 use crate::execution::expire;
-use crate::limits::VERIFY_AFTER_MS;
+use crate::limits::{VERIFY_AFTER_MS, VERIFY_MAX_MS};
 use crate::record::execution::PublicState;
 use crate::record::flow::{Flow, Summary};
 use crate::record::{Key, Record};
 use crate::reply::{Reply, Verified};
 use crate::schema::{Due, Timer};
 use crate::text::Text;
+use crate::time::Time;
 use crate::tx::{Stop, Tx};
 
 pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut Follow) -> Result<Reply, Stop> {
@@ -22,18 +23,16 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
     let now = tx.now();
     if flow.summary.change_no != cmd.change_no {
         // A busy flow is never repaired from a moving target.
-        flow.hot.verify_at = Some(now + VERIFY_AFTER_MS);
+        flow.hot.verify_at = Some(now + (VERIFY_AFTER_MS << flow.hot.moves.min(16)).min(VERIFY_MAX_MS));
+        flow.hot.moves = flow.hot.moves.saturating_add(1);
         flow.hot.doubt = None;
         tx.put_flow(*flow);
         return Ok(Reply::Verified(Verified::Moved));
     }
     let right = set_right(&flow, cmd);
     let fields = differences(&flow.summary, &right);
-    let verified = if fields.is_empty() {
-        flow.summary.verified_at = Some(cmd.now);
-        flow.summary.verified_no = Some(cmd.change_no);
-        flow.hot.verify_at = None;
-        flow.hot.doubt = None;
+    let verdict = if fields.is_empty() {
+        verified(&mut flow, cmd.now);
         Verified::Equal
     } else if flow.hot.doubt == Some(cmd.change_no) {
         repair(tx, who, &mut flow, cmd, right, fields);
@@ -45,7 +44,7 @@ pub fn verify(tx: &mut Tx<'_>, who: &Principal, cmd: &VerifyFlow, follow: &mut F
         Verified::Doubtful
     };
     tx.put_flow(*flow);
-    Ok(Reply::Verified(verified))
+    Ok(Reply::Verified(verdict))
 }
 
 /// The totals as they should stand: what was counted, and what follows from it.
@@ -95,11 +94,16 @@ fn repair(tx: &mut Tx<'_>, who: &Principal, flow: &mut Flow, cmd: &VerifyFlow, r
     };
     emit(tx, flow, &who.name, fact);
     flow.summary = right;
-    let summary = &mut flow.summary;
-    summary.change_no += 1;
-    summary.last_change_at = tx.now();
-    summary.verified_at = Some(cmd.now);
-    summary.verified_no = Some(summary.change_no);
+    flow.summary.change_no += 1;
+    flow.summary.last_change_at = tx.now();
+    verified(flow, cmd.now);
+}
+
+/// Records that the totals are right as of `at`. No recount is due until the flow changes again.
+fn verified(flow: &mut Flow, at: Time) {
+    flow.summary.verified_at = Some(at);
+    flow.summary.verified_no = Some(flow.summary.change_no);
     flow.hot.verify_at = None;
     flow.hot.doubt = None;
+    flow.hot.moves = 0;
 }

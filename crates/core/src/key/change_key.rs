@@ -1,6 +1,6 @@
 //! Changing what an API key may do. Never its secret.
 
-use super::{check_expiry, check_reach, check_scopes, existing, names, put, put_names};
+use super::{check_expiry, check_reach, check_scopes, existing, names, put, put_names, refuse_last_admin};
 use crate::command::ChangeKey;
 use crate::error::Rejection;
 use crate::reply::Reply;
@@ -15,9 +15,10 @@ pub fn validate(cmd: &ChangeKey, now: Time) -> Result<(), Rejection> {
     check_expiry(cmd.expires_at.flatten(), now)
 }
 
-/// What is not given stays as it is.
+/// Fields that are not given keep their values. The last lasting administrator stays one.
 pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
     let mut key = existing(tx, cmd.id)?;
+    let before = key.clone();
     if let Some(name) = cmd.name.as_ref().filter(|name| **name != key.body.name) {
         let mut names = names(tx)?;
         if names.contains_key(name) {
@@ -34,6 +35,15 @@ pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
     body.attributes.read_only = cmd.read_only.unwrap_or(body.attributes.read_only);
     body.attributes.rate_class = cmd.rate_class.unwrap_or(body.attributes.rate_class);
     body.expires_at = cmd.expires_at.unwrap_or(body.expires_at);
+    if !key.body.is_lasting_admin() {
+        let given = [
+            (cmd.scopes.is_some(), "scopes"),
+            (cmd.namespaces.is_some(), "namespaces"),
+            (cmd.read_only.is_some(), "read_only"),
+        ];
+        let field = given.into_iter().find(|(given, _)| *given).map_or("expires_at", |(_, field)| field);
+        refuse_last_admin(tx, &before, field)?;
+    }
     put(tx, key.clone());
     Ok(Reply::Key(Box::new(key)))
 }

@@ -36,6 +36,25 @@ fn existing(tx: &mut Tx<'_>, id: KeyId) -> Result<ApiKey, Stop> {
     }
 }
 
+/// Refuses to take the rights of the last lasting administrator, without which nobody could make keys any more. `key` is
+/// the key as it was.
+fn refuse_last_admin(tx: &mut Tx<'_>, key: &ApiKey, field: &'static str) -> Result<(), Stop> {
+    if !key.body.is_lasting_admin() {
+        return Ok(());
+    }
+    let others: Vec<Key> = names(tx)?.into_values().filter(|id| *id != key.id).map(key_of).collect();
+    if tx.prefetch_all(others.iter().copied()) {
+        return Err(Stop::Miss);
+    }
+    for other in others {
+        if matches!(tx.get(other, PartMask::NONE)?, Some(Record::ApiKey(other)) if other.body.is_lasting_admin()) {
+            return Ok(());
+        }
+    }
+    let why = "would leave no key with the scope `admin` on `*` that does not expire; make another one first";
+    Err(Rejection::invalid(field, why).into())
+}
+
 fn names(tx: &mut Tx<'_>) -> Result<BTreeMap<Text, KeyId>, Stop> {
     match tx.get(NAMES, PartMask::NONE)? {
         Some(Record::Register(register)) => match register.body {

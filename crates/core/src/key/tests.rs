@@ -167,6 +167,50 @@ fn api_24_a_revoked_key_reads_as_unknown_and_its_name_is_free() {
 }
 
 #[test]
+fn the_last_key_with_all_rights_keeps_them() {
+    let mut world = World::new();
+    let admin = |text: &str, name: &str| {
+        let scopes = Scopes::ADMIN.with(Scopes::SUBMIT);
+        Command::CreateKey(Box::new(CreateKey { scopes, namespaces: Reach::All, ..new_key(text, name) }))
+    };
+    let of = |change: fn(&mut ChangeKey)| {
+        let mut cmd = ChangeKey::new(id(OPS));
+        change(&mut cmd);
+        Command::ChangeKey(Box::new(cmd))
+    };
+    let taken = [
+        ("id", Command::RevokeKey(RevokeKey { id: id(OPS) })),
+        ("scopes", of(|cmd| cmd.scopes = Some(Scopes::SUBMIT))),
+        ("namespaces", of(|cmd| cmd.namespaces = Some(Reach::Some(std::sync::Arc::new(["shop".into()]))))),
+        ("read_only", of(|cmd| cmd.read_only = Some(true))),
+        ("expires_at", of(|cmd| cmd.expires_at = Some(Some(Time::from_ms(1_000_000))))),
+    ];
+    world.run(admin(OPS, "ops")).unwrap();
+    created(&mut world, "other001", "submits");
+    let mut ends = new_key("other002", "ends");
+    (ends.scopes, ends.namespaces, ends.expires_at) = (Scopes::ADMIN, Reach::All, Some(Time::from_ms(1_000_000)));
+    world.run(Command::CreateKey(Box::new(ends))).unwrap();
+    let before = stored(&world, OPS);
+    for (field, command) in &taken {
+        match world.run(command.clone()) {
+            Err(Rejection::InvalidArgument { field: told, why }) => {
+                assert!(told == *field && why.contains("make another one first"), "{told}: {why}");
+            }
+            other => panic!("{field}: {other:?}"),
+        }
+        assert_eq!(stored(&world, OPS), before);
+    }
+    // What leaves it its rights is allowed, and so is everything once there is another.
+    world.run(of(|cmd| cmd.scopes = Some(Scopes::ADMIN))).unwrap();
+    world.run(rotate_key(OPS, Some(0))).unwrap();
+    world.run(admin("other003", "second")).unwrap();
+    for (field, command) in taken.into_iter().rev() {
+        world.run(command).unwrap_or_else(|error| panic!("{field}: {error:?}"));
+    }
+    assert_eq!(stored(&world, OPS), None);
+}
+
+#[test]
 fn api_24_a_change_leaves_what_it_does_not_name() {
     let mut world = World::new();
     let before = created(&mut world, OPS, "ops");

@@ -29,6 +29,7 @@ pub fn heartbeat(tx: &mut Tx<'_>, cmd: &Heartbeat) -> Result<Reply, Stop> {
         seen_at: tx.now(),
         left: cmd.left,
         claimed: cmd.claimed.clone(),
+        filters: cmd.filters.clone(),
         seen: cmd.seen.iter().enumerate().map(furthest).collect(),
     };
     tx.put(Record::Node(Box::new(Node { partition: cmd.partition, uuid: cmd.node, body })));

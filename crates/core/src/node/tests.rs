@@ -19,6 +19,7 @@ fn beat(world: &mut World, node: Uuid, left: bool) -> Option<Drain> {
         started_at: world.now,
         left,
         claimed: Vec::new(),
+        filters: Default::default(),
         seen: Vec::new(),
     };
     let command = Command::Heartbeat(heartbeat);

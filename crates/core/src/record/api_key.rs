@@ -42,6 +42,14 @@ pub struct Body {
     pub previous: Option<(Mac, Time)>,
 }
 
+impl Body {
+    /// Whether it is good for ever to make and change keys of every namespace.
+    pub fn is_lasting_admin(&self) -> bool {
+        let everywhere = self.namespaces == Reach::All;
+        self.scopes.has(Scopes::ADMIN) && everywhere && !self.attributes.read_only && self.expires_at.is_none()
+    }
+}
+
 /// What is kept of a secret. It is not shown.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mac(pub [u8; 32]);

@@ -298,6 +298,13 @@ impl BulkJob {
         }
     }
 
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match &self.body {
+            Body::Job(job) => job.trouble.as_ref(),
+            Body::Share(share) => share.trouble.as_ref(),
+        }
+    }
+
     pub fn trouble_mut(&mut self) -> &mut Option<Trouble> {
         match &mut self.body {
             Body::Job(job) => &mut job.trouble,
@@ -331,11 +338,7 @@ impl BulkJob {
     }
 
     pub fn due(&self) -> Vec<Due> {
-        let trouble = match &self.body {
-            Body::Job(job) => &job.trouble,
-            Body::Share(share) => &share.trouble,
-        };
-        match trouble {
+        match self.trouble() {
             None => self.timers(),
             Some(trouble) => trouble.apply(self.timers()),
         }

@@ -91,11 +91,15 @@ impl Continuation {
         ]
     }
 
+    /// Its timer, as if no scanner had ever failed on it.
+    pub fn timers(&self) -> Vec<Due> {
+        vec![Due { timer: self.work().timer(), at: self.body.created_at }]
+    }
+
     pub fn due(&self) -> Vec<Due> {
-        let due = vec![Due { timer: self.work().timer(), at: self.body.created_at }];
         match &self.body.trouble {
-            None => due,
-            Some(trouble) => trouble.apply(due),
+            None => self.timers(),
+            Some(trouble) => trouble.apply(self.timers()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! An item that a scanner gave up on, in sight of an operator.
+//! An item that a scanner could not handle, in sight of an operator.
 
 use super::Key;
 use crate::codec::{self, Decode, DecodeError};
@@ -19,7 +19,9 @@ pub struct DeadLetter {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Body {
+    pub why: Why,
     pub scanner: Text,
+    /// The timer it was met under.
     pub timer: Timer,
     pub due: Time,
     /// The raw key of the item, which may be anything.
@@ -28,44 +30,40 @@ pub struct Body {
     pub error: Text,
     pub fails: u32,
     pub parked_at: Time,
+    /// When a failing item is tried again.
+    pub next_try_at: Option<Time>,
     /// Poison entries, which belong to no record, go after a while; parked items stay with their record.
     pub expires_at: Option<Time>,
+    /// The namespace that the item belongs to, if that is known.
+    pub namespace: Option<Text>,
     /// The flow that the item belongs to, if that is known.
     pub flow: Option<FlowId>,
+    /// Timers of a damaged record whose entries are gone from the due index.
+    pub dropped: Vec<Timer>,
 }
 
-/// A letter as format 1 has it.
-#[derive(Deserialize)]
-struct Flowless {
-    scanner: Text,
-    timer: Timer,
-    due: Time,
-    kind: u8,
-    key: Bytes,
-    error: Text,
-    fails: u32,
-    parked_at: Time,
-    expires_at: Option<Time>,
+/// What is wrong with a parked item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// A rule refuses it again and again.
+    Failing,
+    /// Its record does not decode.
+    Damaged,
+    /// The entry names no record that could exist.
+    Poison,
 }
 
-impl From<Flowless> for Body {
-    fn from(it: Flowless) -> Self {
-        let Flowless { scanner, timer, due, kind, key, error, fails, parked_at, expires_at } = it;
-        Body { scanner, timer, due, kind, key, error, fails, parked_at, expires_at, flow: None }
-    }
-}
-
-/// The format in which letters are written: they name the flow.
-const VERSION: u8 = 2;
-
-impl Body {
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        match bytes.first() {
-            Some(&codec::VERSION) => codec::decode::<Flowless>("body", bytes).map(Body::from),
-            _ => codec::decode_as(VERSION, "body", bytes),
+impl Why {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Why::Failing => "failing",
+            Why::Damaged => "damaged",
+            Why::Poison => "poison",
         }
     }
+}
 
+impl Body {
     /// The kind of the item, if it is one that exists.
     pub fn item_kind(&self) -> Option<Kind> {
         Kind::from_u8(self.kind)
@@ -77,6 +75,11 @@ impl DeadLetter {
         Key::DeadLetter(self.partition, self.uuid)
     }
 
+    /// The record that it is about, if its key names one that could exist.
+    pub fn item(&self) -> Option<Key> {
+        self.body.item_kind().and_then(|kind| Key::from_bytes(self.partition, kind, &self.body.key))
+    }
+
     pub fn facets(&self) -> Vec<Value> {
         vec![Value::text(&self.body.scanner), Value::Int(self.body.parked_at.as_i64())]
     }
@@ -86,7 +89,7 @@ impl DeadLetter {
     }
 
     pub fn encode(&self, mask: PartMask) -> Vec<(u8, Option<Bytes>)> {
-        if mask.has(0) { vec![(0, Some(codec::encode_as(VERSION, &self.body)))] } else { Vec::new() }
+        if mask.has(0) { vec![(0, Some(codec::encode(&self.body)))] } else { Vec::new() }
     }
 
     pub fn loaded(&self) -> PartMask {
@@ -108,7 +111,6 @@ impl Decode for DeadLetter {
     type Id = (PartitionId, Uuid);
 
     fn decode((partition, uuid): Self::Id, parts: &[(u8, Bytes)], _: PartMask) -> Result<Self, DecodeError> {
-        let bytes = codec::part(parts, 0).ok_or_else(|| DecodeError::new("body", "is missing"))?;
-        Ok(Self { partition, uuid, body: Body::decode(bytes)? })
+        Ok(Self { partition, uuid, body: codec::required("body", parts, 0)? })
     }
 }

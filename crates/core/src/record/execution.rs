@@ -273,9 +273,21 @@ pub(crate) const FORCE_FAIL: &str = "force_fail";
 pub struct Action {
     pub at: Time,
     pub epoch: u64,
+    pub during: During,
     pub verb: Text,
     pub by: Text,
     pub reason: Text,
+}
+
+/// State of the execution when an action came. With the epoch it orders actions and leases as they were committed, which
+/// times of one millisecond cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum During {
+    /// The lease of the action's epoch has ended, or there was none yet.
+    Wait,
+    Lease,
+    /// The execution had its outcome.
+    Done,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -660,6 +672,7 @@ pub struct Remnant {
     pub hot: Option<Box<Hot>>,
     pub member: Option<Member>,
     pub parent: Option<ExecutionId>,
+    pub namespace: Option<Text>,
 }
 
 impl Remnant {
@@ -667,7 +680,8 @@ impl Remnant {
         let hot: Option<Hot> = codec::required("hot", parts, schema::HOT).ok();
         let spec: Option<Spec> = codec::required("spec", parts, schema::SPEC).ok();
         let member = codec::required("member", parts, schema::MEMBER).ok();
-        Self { hot: hot.map(Box::new), member, parent: spec.and_then(|spec| spec.parent) }
+        let namespace = spec.as_ref().map(|spec| spec.namespace.clone());
+        Self { hot: hot.map(Box::new), member, parent: spec.and_then(|spec| spec.parent), namespace }
     }
 }
 

@@ -249,6 +249,8 @@ pub struct Hot {
     pub updated_at: Time,
     /// Of `works`, the groups: as long as there is one, a member may have lost without its own record saying so.
     pub owing: u32,
+    /// Recounts in a row that gave no verdict because the flow had changed meanwhile.
+    pub moves: u32,
 }
 
 impl Hot {
@@ -472,7 +474,7 @@ impl Flow {
                 parts.push((part, bytes()));
             }
         };
-        put(schema::HOT, &|| Some(codec::encode_as(HOT_VERSION, &self.hot)));
+        put(schema::HOT, &|| Some(codec::encode(&self.hot)));
         put(schema::DEFINITION, &|| Some(codec::encode(&*self.definition)));
         put(schema::SUMMARY, &|| Some(codec::encode(&self.summary)));
         put(schema::TAGS, &|| (!self.tags.is_empty()).then(|| codec::encode(&*self.tags)));
@@ -518,23 +520,11 @@ impl Flow {
         Ok(Self {
             id,
             definition: Arc::new(codec::required("definition", parts, schema::DEFINITION)?),
-            hot: decode_hot(parts)?,
+            hot: codec::required("hot", parts, schema::HOT)?,
             summary: codec::required("summary", parts, schema::SUMMARY)?,
             tags: Arc::new(codec::optional("tags", parts, schema::TAGS)?.unwrap_or_default()),
             trouble: codec::optional("trouble", parts, schema::TROUBLE)?,
             dirty: PartMask::NONE,
         })
-    }
-}
-
-/// What changes of a flow is written in this format version.
-pub(super) const HOT_VERSION: u8 = 2;
-
-fn decode_hot(parts: &[(u8, Bytes)]) -> Result<Hot, DecodeError> {
-    let bytes = codec::part(parts, schema::HOT).ok_or_else(|| DecodeError::new("hot", "is missing"))?;
-    match bytes.first() {
-        // It ends before the number of groups that owe. Their losers are fenced when their own records say so.
-        Some(1) => codec::decode_as(1, "hot", &[bytes, &[0][..]].concat()),
-        _ => codec::decode_as(HOT_VERSION, "hot", bytes),
     }
 }

@@ -1,7 +1,7 @@
 //! Policies of a later version. Bytes that name one are whole, and are told apart from damage: nobody takes them for the
 //! default, and nobody takes them for rot.
 
-use super::flow::{FailurePolicy, HOT_VERSION, State};
+use super::flow::{FailurePolicy, State};
 use super::member::{GroupPolicy, GroupState, Owed, Then};
 use crate::codec::VERSION;
 use crate::id::FlowId;
@@ -31,7 +31,7 @@ pub(super) fn definition(bytes: &[u8]) -> Option<String> {
 
 /// The same for what changes of a flow.
 pub(super) fn hot(bytes: &[u8]) -> Option<String> {
-    let mut walk = Walk::of_version(&[VERSION, HOT_VERSION], bytes)?;
+    let mut walk = Walk::of(bytes)?;
     walk.take::<(State, Option<u32>)>()?;
     walk.unknown("growth", GROWTH)
 }
@@ -60,11 +60,7 @@ struct Walk<'a>(&'a [u8]);
 
 impl<'a> Walk<'a> {
     fn of(bytes: &'a [u8]) -> Option<Self> {
-        Self::of_version(&[VERSION], bytes)
-    }
-
-    fn of_version(versions: &[u8], bytes: &'a [u8]) -> Option<Self> {
-        bytes.split_first().filter(|(version, _)| versions.contains(version)).map(|(_, body)| Walk(body))
+        bytes.split_first().filter(|(version, _)| **version == VERSION).map(|(_, body)| Walk(body))
     }
 
     fn take<T: DeserializeOwned>(&mut self) -> Option<T> {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
     pub id: LeaseId,
+    /// Generation of the partition when the lease was issued.
+    pub generation: u64,
     pub epoch: u64,
     pub worker: Text,
     pub instance: Text,

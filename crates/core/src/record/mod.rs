@@ -48,7 +48,9 @@ pub use worker::Worker;
 use crate::codec::{Decode, DecodeError};
 use crate::id::{ExecutionId, FlowId, KeyId, PartitionId};
 use crate::schema::{Due, Kind, PartMask, Value};
+use crate::text::Text;
 use bytes::Bytes;
+use trouble::Trouble;
 use uuid::Uuid;
 
 /// Where a record is, inside its partition. Cheap to copy, ordered by kind and then by bytes.
@@ -271,6 +273,53 @@ impl Record {
     /// The entries this record has in the due index, at most one per timer.
     pub fn due(&self) -> Vec<Due> {
         each!(self, inner => inner.due())
+    }
+
+    /// Its armed timers, as if no scanner had ever failed on one of them.
+    pub fn timers(&self) -> Vec<Due> {
+        match self {
+            Record::Execution(execution) => execution.timers(),
+            Record::Flow(flow) => flow.timers(),
+            Record::Continuation(continuation) => continuation.timers(),
+            Record::BulkJob(job) => job.timers(),
+            other => other.due(),
+        }
+    }
+
+    /// What scanners failed at, per timer.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Record::Execution(execution) => execution.trouble(),
+            Record::Flow(flow) => flow.trouble(),
+            Record::Continuation(continuation) => continuation.body.trouble.as_ref(),
+            Record::BulkJob(job) => job.trouble(),
+            _ => None,
+        }
+    }
+
+    /// Keeps the account, if the kind keeps one.
+    pub fn set_trouble(&mut self, trouble: Option<Trouble>) {
+        let trouble = trouble.filter(|trouble| !trouble.items.is_empty());
+        match self {
+            Record::Execution(execution) => execution.set_trouble(trouble),
+            Record::Flow(flow) => flow.set_trouble(trouble),
+            Record::Continuation(continuation) => continuation.body.trouble = trouble,
+            Record::BulkJob(job) => *job.trouble_mut() = trouble,
+            _ => {}
+        }
+    }
+
+    /// The namespace it belongs to; `None` for what belongs to none, or to another record.
+    pub fn namespace(&self) -> Option<&Text> {
+        Some(match self {
+            Record::Execution(execution) => &execution.spec.namespace,
+            Record::Flow(flow) => &flow.definition.namespace,
+            Record::Continuation(continuation) => &continuation.body.namespace,
+            Record::BulkJob(job) => &job.definition().namespace,
+            Record::Dedup(dedup) => &dedup.body.namespace,
+            Record::Worker(worker) => &worker.body.namespace,
+            _ => return None,
+        })
     }
 
     /// The encoded bytes of the parts in `mask`; `None` for a part that is absent.

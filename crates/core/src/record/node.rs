@@ -13,6 +13,8 @@ use crate::text::Text;
 use crate::time::Time;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
 use uuid::Uuid;
 
 /// The registry among the lanes of a hint to other nodes: namespace and lane. No namespace of a user is empty.
@@ -38,8 +40,72 @@ pub struct Body {
     pub left: bool,
     /// The partitions whose timers it looks after.
     pub claimed: Vec<u16>,
+    /// The items that its scanners handle. Nodes with equal filters share the partitions among themselves.
+    pub filters: Filters,
     /// The last position it saw of each partition, in order.
     pub seen: Vec<(u64, u64)>,
+}
+
+/// Selects items of scanners by namespace and tag, byte for byte. A filter without fields selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    pub namespace: Option<Text>,
+    pub tag: Option<(Text, Text)>,
+}
+
+impl Filter {
+    pub const NONE: Filter = Filter { namespace: None, tag: None };
+
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+
+    /// This filter, with the fields of `general` where it has none.
+    pub fn or(&self, general: &Filter) -> Filter {
+        Filter {
+            namespace: self.namespace.clone().or_else(|| general.namespace.clone()),
+            tag: self.tag.clone().or_else(|| general.tag.clone()),
+        }
+    }
+
+    pub fn covers_namespace(&self, namespace: &str) -> bool {
+        self.namespace.as_ref().is_none_or(|wanted| **wanted == *namespace)
+    }
+
+    /// Whether a record with these tags is selected. A tag that is absent is never equal.
+    pub fn covers(&self, namespace: &str, tags: &BTreeMap<Text, Text>) -> bool {
+        let tagged = |(key, value): &(Text, Text)| tags.get(key) == Some(value);
+        self.covers_namespace(namespace) && self.tag.as_ref().is_none_or(tagged)
+    }
+}
+
+/// `namespace=shop tag=team=a`, or `none`.
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.namespace, &self.tag) {
+            (None, None) => f.write_str("none"),
+            (Some(namespace), None) => write!(f, "namespace={namespace}"),
+            (None, Some((key, value))) => write!(f, "tag={key}={value}"),
+            (Some(namespace), Some((key, value))) => write!(f, "namespace={namespace} tag={key}={value}"),
+        }
+    }
+}
+
+/// The filters of all scanners of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filters {
+    /// The filter of every scanner that `scanners` does not name.
+    pub general: Filter,
+    /// Scanners with another filter, and every scanner that the embedding program registered: a node that has it forms no
+    /// group with one that has not.
+    pub scanners: BTreeMap<Text, Filter>,
+}
+
+impl Filters {
+    /// The filter of a scanner.
+    pub fn of(&self, scanner: &str) -> &Filter {
+        self.scanners.get(scanner).unwrap_or(&self.general)
+    }
 }
 
 impl Node {

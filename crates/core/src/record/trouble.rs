@@ -1,5 +1,6 @@
 //! Failures of scanners on a record: kept on the record itself, so that they survive restarts and are shared by nodes.
 
+use crate::planted::{self, Defect};
 use crate::schema::{Due, Timer};
 use crate::text::Text;
 use crate::time::Time;
@@ -15,6 +16,8 @@ pub struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
     pub timer: Timer,
+    /// When the timer is due by what the record says. One that is armed anew, for another time, has not failed yet.
+    pub due: Time,
     pub scanner: Text,
     pub fails: u32,
     pub round: u32,
@@ -22,10 +25,20 @@ pub struct Failing {
     pub first_at: Time,
     pub last_at: Time,
     pub last_error: Text,
-    /// Out of the due index until an operator retries or discards it.
+    /// In sight of an operator, and tried once an hour.
     pub parked: bool,
     /// The dead letter of a parked item, which goes when the item does.
     pub letter: Option<Uuid>,
+    /// Out of the due index until the timer is armed anew.
+    pub given_up: Option<GivenUp>,
+}
+
+/// Who decided that a timer is not to fire, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenUp {
+    pub by: Text,
+    pub reason: Text,
+    pub at: Time,
 }
 
 impl Trouble {
@@ -33,13 +46,19 @@ impl Trouble {
         self.items.iter().find(|item| item.timer == timer)
     }
 
-    /// The due entries as they stand in the index: moved to the next try, or gone if parked.
+    /// The dead letters of what is parked.
+    pub fn letters(&self) -> impl Iterator<Item = Uuid> {
+        self.items.iter().filter_map(|item| item.letter)
+    }
+
+    /// The due entries as they stand in the index: moved to the next try, or gone if given up.
     pub fn apply(&self, timers: Vec<Due>) -> Vec<Due> {
         timers
             .into_iter()
             .filter_map(|due| match self.get(due.timer) {
                 None => Some(due),
-                Some(item) if item.parked => None,
+                Some(item) if item.given_up.is_some() => None,
+                Some(item) if item.parked && planted::on(Defect::ParkedNeverTriedAgain) => None,
                 Some(item) => Some(Due { timer: due.timer, at: due.at.max(item.next_try_at) }),
             })
             .collect()

@@ -2,11 +2,11 @@
 
 use super::view;
 use crate::obstacle::{failed, quoted};
+use crate::parked::name;
 use serde_json::{Value, json};
 use weft_api::execution::{Explanation, Reason};
 use weft_api::flow as wire;
 use weft_core::Time;
-use weft_core::record::Key;
 use weft_core::record::flow::{Cause, Flow, FlowOutcome, State};
 use weft_engine::flow::{Against, FlowExplanation};
 
@@ -84,11 +84,11 @@ fn reasons(it: &FlowExplanation) -> Vec<Reason> {
         add("trouble", text, detail, Some("time, retry, discard"));
     }
     for parked in &it.parked {
-        let (body, item) = (&parked.letter.body, parked.item.as_ref().map(item));
+        let (body, item) = (&parked.letter.body, parked.item.map(name));
         let text = format!("{} is parked: {}", item.as_deref().unwrap_or("an entry of the due index"), body.error);
         let detail = json!({
             "item": item,
-            "letter": parked.id.letter.to_string(),
+            "parked": parked.id.to_string(),
             "timer": body.timer.name(),
             "since": body.parked_at.ms(),
             "error": *body.error,
@@ -134,16 +134,6 @@ fn against(first: &[Against], failures: u32) -> (String, Value) {
     };
     let detail = json!({ "count": failures, "members": first.iter().map(member).collect::<Vec<_>>() });
     (format!("{count}: {}", named.join(", ")), detail)
-}
-
-/// What is parked, as its id if it has one.
-fn item(key: &Key) -> String {
-    match key {
-        Key::Execution(id) | Key::Continuation(id, _) => id.to_string(),
-        Key::Flow(id) => id.to_string(),
-        Key::Edge(upstream, number) => format!("edge {number} of {upstream}"),
-        other => format!("{other:?}"),
-    }
 }
 
 /// Its outcome, if that stands.

@@ -16,11 +16,11 @@ use weft_core::error::Rejection;
 use weft_core::record::execution::{
     Cancel, ChildrenHold, EndCause, Hold, Holds, LastLease, Outcome, Progress, PublicState, Reason, State, Why,
 };
-use weft_core::record::trouble::Failing;
+use weft_core::record::trouble::{Failing, GivenUp};
 use weft_core::record::{Execution, Key, Record};
 use weft_core::schema::{self, PartMask};
 use weft_core::text::Text;
-use weft_core::{ExecutionId, FlowId, Time};
+use weft_core::{ExecutionId, FlowId, ParkedId, PartitionId, Time};
 
 /// All reasons that apply, in order, and when the first of them clears by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,10 @@ pub enum Obstacle {
         fails: u32,
         next_try_at: Time,
         last_error: Text,
-        parked: bool,
+        /// The id of its dead letter, if it is parked.
+        parked: Option<ParkedId>,
+        /// Who decided that it is not tried any more, and why.
+        given_up: Option<GivenUp>,
     },
 }
 
@@ -147,8 +150,14 @@ pub enum NoWorker {
     AllDraining,
     /// Those that fit had no room when they were last heard of.
     AllFull,
-    /// The one that was asked about was silent too long, or was given up.
-    AllDead,
+    /// Those that fit were silent too long, were given up, or lost the lease of this execution and were not seen since.
+    AllDead {
+        /// The process that was seen last, and when.
+        last: Text,
+        seen_at: Time,
+        /// When it lost the lease of this execution.
+        lost_at: Option<Time>,
+    },
 }
 
 impl Obstacle {
@@ -205,13 +214,20 @@ pub async fn explain(
     whom: For<'_>,
 ) -> Result<Explanation, Rejection> {
     let execution = reads::load(shared, who, id, PartMask::NONE).await?;
-    let takers = match whom {
+    let mut takers = match whom {
         For::Instance(instance) => vec![Taker::of(crate::worker::get(shared, who, instance).await?.0)],
         _ if execution.is_done() || execution.lease().is_some() => Vec::new(),
         For::Anybody => crate::worker::takers(shared, &execution.spec.namespace).await?,
         For::Claim(spec) => vec![workers::claimer(spec, &execution)],
     };
     let now = shared.now();
+    // A process that claims is alive.
+    if !takers.is_empty() && !matches!(whom, For::Claim(_)) {
+        lose_holder(shared, &execution, &mut takers, now).await?;
+    }
+    if matches!(whom, For::Anybody) {
+        workers::leave_out_dead(&execution, &mut takers);
+    }
     let mut reasons = Vec::new();
     let mut running = false;
     match &execution.hot.state {
@@ -256,7 +272,8 @@ pub async fn explain(
         }
         State::Ready { order, .. } => reasons.extend(ready(shared, &execution, *order, &takers, now).await?),
     }
-    reasons.extend(execution.trouble().into_iter().flat_map(|trouble| &trouble.items).map(failing));
+    let trouble = execution.trouble().into_iter().flat_map(|trouble| &trouble.items);
+    reasons.extend(trouble.map(|item| failing(id.partition(), item)));
     Ok(Explanation {
         public_state: execution.public_state(),
         at: now,
@@ -265,6 +282,20 @@ pub async fn explain(
         next_time: reasons.iter().filter_map(Obstacle::clears_at).min(),
         reasons,
     })
+}
+
+/// Notes which process lost the lease of the execution, if the last one ran out.
+async fn lose_holder(shared: &Shared, execution: &Execution, takers: &mut [Taker], now: Time) -> Result<(), Rejection> {
+    let last = execution.hot.last_lease.as_ref().filter(|last| last.end.cause() == EndCause::Expired);
+    let (Some(last), Some(index)) = (last, execution.hot.attempts.checked_sub(1)) else { return Ok(()) };
+    let Some(Record::Attempt(attempt)) =
+        reads::read_one(shared, Key::Attempt(execution.id, index), schema::attempt::LIGHT).await?
+    else {
+        return Ok(());
+    };
+    let holder = attempt.leases.last().map(|episode| &episode.instance);
+    takers.iter_mut().filter(|taker| Some(&taker.instance) == holder).for_each(|taker| taker.lose(last.at, now));
+    Ok(())
 }
 
 fn asked_to_stop(cancel: &Cancel) -> Obstacle {
@@ -368,13 +399,14 @@ pub(crate) async fn failure_of(
     })
 }
 
-fn failing(item: &Failing) -> Obstacle {
+fn failing(partition: PartitionId, item: &Failing) -> Obstacle {
     Obstacle::Trouble {
         scanner: item.scanner.clone(),
         fails: item.fails,
         next_try_at: item.next_try_at,
         last_error: item.last_error.clone(),
-        parked: item.parked,
+        parked: item.letter.map(|letter| ParkedId::new(partition, letter)),
+        given_up: item.given_up.clone(),
     }
 }
 
@@ -391,7 +423,8 @@ async fn ready(
     }
     let mut reasons = Vec::new();
     reasons.extend(workers::none(execution, takers).map(Obstacle::NoWorker));
-    let fitting: Vec<&Taker> = workers::fitting(execution, takers).collect();
+    let fitting = workers::fitting(execution, takers).filter(|taker| taker.ability != Ability::Dead);
+    let fitting: Vec<&Taker> = fitting.collect();
     let (count, exact) = behind::count(shared, execution, order, &fitting).await?;
     if count > 0 {
         reasons.push(Obstacle::Behind { count, exact });

@@ -4,6 +4,7 @@ use super::NoWorker;
 use crate::hub::Seen;
 use crate::request::ClaimSpec;
 use crate::worker::{Ability, Taker};
+use std::cmp::Reverse;
 use weft_core::Time;
 use weft_core::execution::check::{self, NotTaken, Want};
 use weft_core::record::Execution;
@@ -12,7 +13,7 @@ use weft_core::text::Text;
 /// The process of a claim that names the execution, for which lanes do not count.
 pub fn claimer(spec: &ClaimSpec, execution: &Execution) -> Taker {
     let seen = Seen { lanes: vec![execution.spec.lane.clone()], ..Seen::of(spec, Time::ZERO) };
-    Taker { instance: spec.instance.clone(), seen, ability: Ability::Free }
+    Taker::claiming(spec.instance.clone(), seen)
 }
 
 /// Those that fit it, whether or not they take work now.
@@ -20,14 +21,26 @@ pub fn fitting<'a>(execution: &'a Execution, takers: &'a [Taker]) -> impl Iterat
     takers.iter().filter(|taker| asks_for(execution, taker) && fits(execution, taker).is_ok())
 }
 
+/// Leaves out the dead processes that could not take it if they lived: what they lack is of no interest.
+pub fn leave_out_dead(execution: &Execution, takers: &mut Vec<Taker>) {
+    let fits = |taker: &Taker| asks_for(execution, taker) && fits(execution, taker).is_ok();
+    takers.retain(|taker| taker.ability != Ability::Dead || fits(taker));
+}
+
 /// Why no process can take it; none if one can.
 pub fn none(execution: &Execution, takers: &[Taker]) -> Option<NoWorker> {
-    match fitting(execution, takers).map(|taker| taker.ability).min() {
-        Some(Ability::Free) => None,
-        Some(Ability::Full) => Some(NoWorker::AllFull),
-        Some(Ability::Draining) => Some(NoWorker::AllDraining),
-        Some(Ability::Dead) => Some(NoWorker::AllDead),
-        None => Some(nearest(execution, takers)),
+    // Of several dead ones the one that was seen last.
+    let Some(best) = fitting(execution, takers).min_by_key(|taker| (taker.ability, Reverse(taker.seen.at))) else {
+        return Some(nearest(execution, takers));
+    };
+    match best.ability {
+        Ability::Free => None,
+        Ability::Full => Some(NoWorker::AllFull),
+        Ability::Draining => Some(NoWorker::AllDraining),
+        Ability::Dead => {
+            let (last, seen_at, lost_at) = (best.instance.clone(), best.seen.at, best.lost_at);
+            Some(NoWorker::AllDead { last, seen_at, lost_at })
+        }
     }
 }
 

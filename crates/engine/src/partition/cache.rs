@@ -82,6 +82,11 @@ impl Cache {
         }
     }
 
+    /// When it was read, or written by us.
+    pub fn turn(&self, key: &Key) -> Option<u64> {
+        self.entries.peek(key).map(|entry| entry.turn)
+    }
+
     /// Known, and not read since `turn`.
     pub fn is_older(&self, key: &Key, turn: u64) -> bool {
         self.entries.peek(key).is_some_and(|entry| entry.turn < turn)

@@ -364,9 +364,7 @@ impl Partition {
             let Key::Execution(id) = key else { continue };
             let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
             match weft_core::execution::claim::again(&mut tx, *id, reference) {
-                Ok(Some(claimed)) => {
-                    executions.push(Claimed { generation: self.head.position.generation, ..claimed });
-                }
+                Ok(Some(claimed)) => executions.push(claimed),
                 Ok(None) | Err(Stop::Rejected(_)) => {}
                 Err(Stop::Miss) => misses.extend(tx.misses()),
             }

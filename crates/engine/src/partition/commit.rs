@@ -11,7 +11,7 @@ use crate::notices::Notice;
 use crate::telemetry::tally::Tally;
 use std::collections::BTreeMap;
 use weft_core::change::Head;
-use weft_core::error::Rejection;
+use weft_core::error::{BusyCause, Rejection};
 use weft_core::planted::{self, Defect};
 use weft_core::record::execution::{Execution, LeaseEnd, State};
 use weft_core::record::{Key, Record};
@@ -19,7 +19,7 @@ use weft_core::schema::Timer;
 use weft_core::text::Text;
 use weft_core::tx::{List, Lookup, Overlay};
 use weft_core::{CommitId, ExecutionId, Time};
-use weft_store::{Error, Outcome, Resolution};
+use weft_store::{Error, Full, Outcome, Resolution};
 
 const RESOLVE_FIRST_MS: u64 = 50;
 const RESOLVE_MAX_MS: u64 = 1_000;
@@ -66,7 +66,7 @@ pub struct Flying {
     listed: BTreeMap<List, Vec<ExecutionId>>,
     due: BTreeMap<Timer, Time>,
     news: Vec<News>,
-    done: Vec<(Item, Answer)>,
+    pub(super) done: Vec<(Item, Answer)>,
     served: Vec<Served>,
     tally: Option<Tally>,
     sealed_us: u64,
@@ -143,11 +143,15 @@ impl Partition {
         if self.open.is_empty() {
             return false;
         }
+        if !self.open.overlay.torn().is_empty() && !planted::on(Defect::FirstReadNotVerified) {
+            self.mend_torn();
+            return false;
+        }
         let like = self.open.like();
         let open = std::mem::replace(&mut self.open, like);
         self.claims_waited = self.claims.has_fresh();
         self.left_waited = !self.left.is_empty() && !open.went_on;
-        self.lists.clear();
+        self.lists.begin_batch();
         if open.overlay.is_empty() {
             // Nothing to commit: these answers rest on what is committed already.
             self.cache.begin_batch();
@@ -268,7 +272,8 @@ impl Partition {
                 if flying.raise {
                     self.loss.put_off(self.node.runtime.clock(), retry_after_ms);
                 }
-                self.refuse(flying, Rejection::Busy { retry_after_ms });
+                let cause = if source.is::<Full>() { BusyCause::StoreFull } else { BusyCause::StoreRefused };
+                self.refuse(flying, Rejection::Busy { retry_after_ms, cause });
             }
             Outcome::Unknown { source } => {
                 self.node.counters.unknown.add(1);
@@ -340,7 +345,9 @@ impl Partition {
     fn applied(&mut self, flying: Flying, head: Head) {
         if head.position != flying.expect.position.next() {
             self.foreign += 1;
+            self.lists.clear();
         }
+        self.lists.extend(&flying.listed);
         self.take_own_head(head);
         if flying.raise {
             self.raised(head);
@@ -380,6 +387,15 @@ impl Partition {
     fn run_again(&mut self, flying: Flying) {
         self.acked = flying.number;
         self.take_back(flying.done, flying.served);
+        self.reset_after_failure();
+    }
+
+    /// Another node wrote a record between two commands of the open batch that rest on it: the store would verify one of
+    /// the two revisions only. It is a conflict that is known before the commit.
+    fn mend_torn(&mut self) {
+        let torn: Vec<Key> = self.open.overlay.torn().iter().copied().collect();
+        self.forget(&torn);
+        self.take_back(Vec::new(), Vec::new());
         self.reset_after_failure();
     }
 

@@ -49,8 +49,10 @@ impl Partition {
             self.effects.push(Effect::Load { keys, stamp: self.foreign, turn: self.turn });
         }
         for (list, after) in std::mem::take(&mut self.wanted_lists) {
-            let scan = base::list_scan(list, after);
-            self.push_scan(ScanTag::List(list, after), scan);
+            if self.lists.begin((list, after), self.turn) {
+                let scan = base::list_scan(list, after);
+                self.push_scan(ScanTag::List(list, after), scan);
+            }
         }
     }
 
@@ -123,7 +125,7 @@ impl Partition {
                     tracing::warn!(partition = %self.id, %error, times, "could not scan");
                 }
                 self.refuse_stalled();
-                self.scan_failed(tag);
+                self.scan_failed(tag, turn);
                 return;
             }
         };
@@ -133,6 +135,7 @@ impl Partition {
         match tag {
             // A list that was cut short would leave some out.
             ScanTag::List(list, after) if page.more && page.entries.len() <= LIST_SCAN_MAX => {
+                self.lists.end(&(list, after), turn);
                 self.wanted_lists.insert((list, after));
             }
             ScanTag::List(list, after) => {
@@ -140,7 +143,7 @@ impl Partition {
                     Some(Key::Execution(id) | Key::Tombstone(id)) => Some(id),
                     _ => None,
                 });
-                self.lists.insert((list, after), ids.collect());
+                self.lists.found((list, after), turn, ids);
                 self.unstall();
             }
             ScanTag::Discover(lane) => {
@@ -156,7 +159,9 @@ impl Partition {
             }
             ScanTag::ByClaim(reference) if page.more => self.look_up_claim(reference),
             ScanTag::ByClaim(reference) => self.found_by_claim(reference, page),
-            ScanTag::Kept => self.found_kept(&page.entries),
+            ScanTag::Kept => self.found_kept(&page),
+            ScanTag::Named => self.found_named(&page),
+            ScanTag::Own(id) => self.found_own(id, &page.entries),
         }
     }
 
@@ -180,13 +185,14 @@ impl Partition {
         }
     }
 
-    fn scan_failed(&mut self, tag: ScanTag) {
+    fn scan_failed(&mut self, tag: ScanTag, turn: u64) {
         match tag {
             ScanTag::Discover(lane) => self.ready.stir(&lane),
             ScanTag::Refill(queue) => self.ready.refill_failed(&queue),
-            ScanTag::List(..) => {}
+            ScanTag::List(list, after) => self.lists.end(&(list, after), turn),
             ScanTag::ByClaim(reference) => self.claim_lookup_failed(reference),
-            ScanTag::Kept => self.kept_not_found(),
+            ScanTag::Kept | ScanTag::Named => self.kept_not_found(),
+            ScanTag::Own(_) => {}
         }
         self.unstall();
     }

@@ -3,13 +3,16 @@
 
 use super::commit::Flying;
 use super::{Effect, Partition, ScanTag};
+use bytes::Bytes;
 use std::collections::{BTreeSet, VecDeque};
 use weft_core::change::{Head, Position};
-use weft_core::loss::{NAMED_MAX, Witness, is_proof, is_raised};
+use weft_core::event::{self, Fact};
+use weft_core::loss::{GAP, NAMED_MAX, Witness, is_proof, is_raised};
+use weft_core::planted::{self, Defect};
 use weft_core::record::{Key, Record};
-use weft_core::schema::Value;
+use weft_core::schema::{PartMask, Value};
 use weft_core::{CommitId, ExecutionId, Time};
-use weft_store::{Entry, Range, Scan, Target};
+use weft_store::{Entry, Page, Place, Range, Scan, Target};
 
 /// How long a raise waits after the store took none.
 const AGAIN_MS: u64 = 200;
@@ -17,17 +20,23 @@ const AGAIN_MS: u64 = 200;
 /// How many of its last commits a node keeps in mind, to tell which of them a store still has.
 const COMMITS_MAX: usize = 1024;
 
+/// How long after its last commit a node looks whether the store still has it, if no other commit shows it by then.
+const VERIFY_MS: u64 = 30_000;
+
 /// What a partition knows about losses.
 #[derive(Default)]
 pub struct Loss {
-    /// As the last commit of this node left the partition.
+    /// As the last commit of this node left the partition, or a later one that names what this node lost; and when, on the
+    /// node's clock.
     own: Head,
+    own_at: Time,
     /// Proof that has not been acted on.
     proof: Option<Proof>,
     /// Not before this time, on the node's clock.
     not_before: Option<Time>,
-    /// The last commits of this node, with their `seq`; and the same ones to look up.
+    /// The last commits of this node, with their `seq`. Lost ones stay: the commit that names them may be lost too.
     commits: VecDeque<(u64, CommitId)>,
+    /// Ids of the commits in the history that this node builds on.
     known: BTreeSet<CommitId>,
     /// The executions that our latest commits changed, with their `seq`.
     recent: VecDeque<(u64, ExecutionId)>,
@@ -37,6 +46,15 @@ pub struct Loss {
 struct Proof {
     seen: Position,
     kept: Kept,
+    /// Lost ranges that other nodes have named in the feed.
+    told: Vec<Told>,
+}
+
+/// A commit names everything after `kept`, up to `seen`, as lost.
+struct Told {
+    kept: u64,
+    seen: u64,
+    by: Head,
 }
 
 /// How much of what was seen is still there.
@@ -45,7 +63,15 @@ enum Kept {
     /// The feed has to be asked.
     Unknown,
     Asked,
+    /// Commits up to this `seq` are there; other nodes may have named the lost ones.
+    NamedBy(u64),
     UpTo(u64),
+}
+
+impl Proof {
+    fn new(seen: Position) -> Self {
+        Self { seen, kept: Kept::Unknown, told: Vec::new() }
+    }
 }
 
 impl Loss {
@@ -74,8 +100,15 @@ impl Loss {
 
     /// Remembers a commit of this node.
     fn saw(&mut self, head: &Head) {
-        self.commits.push_back((head.position.seq, head.last));
+        // Before the first commit there is none.
+        if head.last == CommitId::default() {
+            return;
+        }
         self.known.insert(head.last);
+        // A bar moves the head on, but adds no commit.
+        if self.commits.back().is_none_or(|(_, last)| *last != head.last) {
+            self.commits.push_back((head.position.seq, head.last));
+        }
         while self.commits.len() > COMMITS_MAX
             && let Some((_, id)) = self.commits.pop_front()
         {
@@ -88,10 +121,20 @@ impl Loss {
         self.known.contains(&id)
     }
 
-    /// The executions that commits after `kept` changed.
-    fn changed_since(&self, kept: u64) -> Vec<ExecutionId> {
-        let mut ids: Vec<ExecutionId> =
-            self.recent.iter().filter(|(seq, _)| *seq > kept).map(|(_, execution)| *execution).collect();
+    /// The loss that was proved is named by this commit. Whoever loses that one has to name the loss again.
+    fn settle(&mut self, by: Option<Head>) {
+        self.proof = None;
+        self.known.clear();
+        if let Some(by) = by.filter(|by| by.position > self.own.position) {
+            self.own = by;
+            self.saw(&by);
+        }
+    }
+
+    /// The executions that commits after `kept` changed, up to `seen`.
+    fn changed_in(&self, kept: u64, seen: u64) -> Vec<ExecutionId> {
+        let lost = self.recent.iter().filter(|(seq, _)| *seq > kept && *seq <= seen);
+        let mut ids: Vec<ExecutionId> = lost.map(|(_, execution)| *execution).collect();
         ids.sort_unstable();
         ids.dedup();
         ids
@@ -116,8 +159,10 @@ impl Partition {
             self.forget_everything();
         }
         self.take_head(head);
-        // Once proved, a loss is gone only when somebody has told it.
-        self.loss.proof = self.loss.proof.take().filter(|proof| !is_raised(proof.seen, head.position));
+        // A proved loss is settled only by an entry of the feed that names it.
+        if let Some(proof) = &mut self.loss.proof {
+            proof.kept = Kept::Unknown;
+        }
     }
 
     /// From here on commits are built on this head, which the store has shown.
@@ -129,6 +174,7 @@ impl Partition {
     pub(super) fn take_own_head(&mut self, head: Head) {
         self.take_head(head);
         self.loss.own = self.head;
+        self.loss.own_at = self.node.runtime.clock();
         self.node.seen.note(self.id, head.position);
         if !self.node.description.exclusive {
             self.loss.saw(&head);
@@ -149,7 +195,7 @@ impl Partition {
     pub(super) fn meet_loss(&mut self, shown: Head) {
         let own = self.loss.own;
         if self.head.is_at(&own) {
-            return self.prove(own.position, shown, Kept::Unknown);
+            return self.prove(own.position, shown);
         }
         // That was somebody else's, which may never have been acknowledged: a store shows it before it is durable.
         self.forget_everything();
@@ -158,32 +204,60 @@ impl Partition {
 
     /// A position that another node told of, beside the head that the store has just shown.
     pub(super) fn hear_witness(&mut self, seen: Position, shown: Head) {
-        if self.flying.is_some() {
-            // What is on its way is decided by the store as it is. The loss is told next.
-            if is_proof(seen, shown.position) && !self.loss.is_pending() {
-                self.loss.proof = Some(Proof { seen, kept: Kept::UpTo(shown.position.seq) });
-            }
+        let shown = if shown.position < self.head.position { self.head } else { shown };
+        // A proof that waits is acted on first: the next heartbeat compares again.
+        if self.loss.is_pending() || !is_proof(seen, shown.position) {
             return;
         }
-        let shown = if shown.position < self.head.position { self.head } else { shown };
-        if is_proof(seen, shown.position) {
-            self.prove(seen, shown, Kept::UpTo(shown.position.seq));
-            self.take_back(Vec::new(), Vec::new());
+        if self.flying.is_some() {
+            // What is on its way is decided by the store as it is. The loss is told next.
+            self.loss.proof = Some(Proof::new(seen));
+            return;
         }
+        self.prove(seen, shown);
+        self.take_back(Vec::new(), Vec::new());
     }
 
-    fn prove(&mut self, seen: Position, shown: Head, kept: Kept) {
+    /// How much of it is left, and whether somebody has told what is not, is in the feed: commits after a raise may hide
+    /// that it tells less than was seen.
+    fn prove(&mut self, seen: Position, shown: Head) {
         let seen = self.loss.proof.take().map_or(seen, |known| known.seen.max(seen));
         self.forget_everything();
         self.head = Head { now: self.head.now.max(shown.now), ..shown };
-        let raised = is_raised(seen, shown.position);
+        if planted::on(Defect::LossNotNoticed) {
+            return;
+        }
         tracing::error!(
             partition = %self.id, seen_generation = seen.generation, seen_seq = seen.seq,
-            generation = shown.position.generation, seq = shown.position.seq, raised,
+            generation = shown.position.generation, seq = shown.position.seq,
+            raised = is_raised(seen, shown.position),
             "the store has lost acknowledged commits"
         );
-        if !raised {
-            self.loss.proof = Some(Proof { seen, kept });
+        self.loss.proof = Some(Proof::new(seen));
+    }
+
+    /// The heartbeat's question in a partition that this node has left alone since its last commit: a loss would show with
+    /// the next one, which may be long in coming.
+    pub(super) fn verify_own(&mut self) {
+        let recent = self.node.runtime.clock() < self.loss.own_at + VERIFY_MS;
+        if self.node.description.exclusive || !recent || self.flying.is_some() || self.loss.is_pending() {
+            return;
+        }
+        if let Some((seq, id)) = self.loss.commits.back().copied() {
+            let range = Range { prefix: vec![Value::Int(seq as i64)], ..Range::default() };
+            let scan = Scan { target: Target::Feed, ranges: vec![range], limit: 8, descending: false, parts: None };
+            self.push_scan(ScanTag::Own(id), scan);
+        }
+    }
+
+    pub(super) fn found_own(&mut self, id: CommitId, entries: &[Entry]) {
+        let is_last = self.loss.commits.back().is_some_and(|(_, last)| *last == id);
+        let is_there = entries.iter().any(|entry| entry.place.key[..] == id.0.as_bytes()[..]);
+        if is_last && !is_there && self.flying.is_none() && !self.loss.is_pending() {
+            // The commit that raises is answered with the head as it is now.
+            let own = self.loss.own;
+            self.prove(own.position, own);
+            self.take_back(Vec::new(), Vec::new());
         }
     }
 
@@ -198,14 +272,14 @@ impl Partition {
         let seen = proof.seen;
         let kept_seq = match proof.kept {
             Kept::UpTo(seq) => seq,
-            Kept::Asked => return false,
+            Kept::Asked | Kept::NamedBy(_) => return false,
             Kept::Unknown => {
                 proof.kept = Kept::Asked;
-                self.push_scan(ScanTag::Kept, feed_before(seen.seq));
+                self.push_scan(ScanTag::Kept, feed_before(seen.seq, None));
                 return false;
             }
         };
-        let executions = self.loss.changed_since(kept_seq);
+        let executions = self.loss.changed_in(kept_seq, seen.seq);
         let id = CommitId(crate::engine::random_uuid(&*self.node.runtime));
         let now = self.tell_time();
         let witness = Witness { partition: self.id, seen, kept_seq, executions };
@@ -216,16 +290,50 @@ impl Partition {
         true
     }
 
-    /// The feed has been asked what is left.
-    pub(super) fn found_kept(&mut self, entries: &[Entry]) {
-        let kept = self.loss.last_kept(entries).unwrap_or(0);
-        if let Some(proof) = &mut self.loss.proof {
+    /// The feed has been asked what is left: all of it that others wrote, unless commits of this node are missing among it.
+    pub(super) fn found_kept(&mut self, page: &Page) {
+        let found = self.loss.last_kept(&page.entries);
+        let Some(proof) = self.loss.proof.as_mut().filter(|proof| proof.kept == Kept::Asked) else { return };
+        let seen = proof.seen.seq;
+        let last = self.loss.commits.iter().rev().map(|(seq, _)| *seq).find(|seq| *seq <= seen);
+        let kept = match (found, cut_at(page)) {
+            _ if found == last => page.entries.first().map_or(0, seq_of),
+            (None, Some(last)) => return self.push_scan(ScanTag::Kept, feed_before(seen, Some(last))),
+            _ => found.unwrap_or(0),
+        };
+        if self.head.position.generation <= proof.seen.generation {
             proof.kept = Kept::UpTo(kept);
+            return;
         }
+        proof.kept = Kept::NamedBy(kept);
+        proof.told.clear();
+        let scan =
+            feed_after(Place { columns: vec![Value::Int((proof.seen.seq + GAP / 2) as i64)], key: Bytes::new() });
+        self.push_scan(ScanTag::Named, scan);
+    }
+
+    /// Handles the entries of the feed in which other nodes name losses. If these cover every lost commit of this node and
+    /// as much as was seen, there is nothing to add.
+    pub(super) fn found_named(&mut self, page: &Page) {
+        let Some(proof) = &mut self.loss.proof else { return };
+        let Kept::NamedBy(kept) = proof.kept else { return };
+        proof.told.extend(page.entries.iter().flat_map(told_ranges));
+        if let Some(last) = cut_at(page) {
+            return self.push_scan(ScanTag::Named, feed_after(last));
+        }
+        let is_told = |seq: u64| proof.told.iter().any(|told| seq > told.kept && seq <= told.seen);
+        let is_named = |seq: u64| seq <= kept || seq > proof.seen.seq || is_told(seq);
+        if is_raised(proof.seen, self.head.position) && self.loss.commits.iter().all(|(seq, _)| is_named(*seq)) {
+            let last = proof.told.last().map(|told| told.by);
+            self.loss.settle(last);
+            self.loss.own_at = self.node.runtime.clock();
+            return self.forget_everything();
+        }
+        proof.kept = Kept::UpTo(kept);
     }
 
     pub(super) fn kept_not_found(&mut self) {
-        if let Some(proof) = self.loss.proof.as_mut().filter(|proof| proof.kept == Kept::Asked) {
+        if let Some(proof) = self.loss.proof.as_mut().filter(|proof| !matches!(proof.kept, Kept::UpTo(_))) {
             proof.kept = Kept::Unknown;
         }
         self.loss.put_off(self.node.runtime.clock(), 0);
@@ -234,13 +342,15 @@ impl Partition {
     /// The generation has been raised.
     pub(super) fn raised(&mut self, head: Head) {
         self.node.counters.data_lost.add(1);
-        self.loss = Loss::default();
+        self.loss.settle(None);
         self.take_own_head(head);
         tracing::error!(
             partition = %self.id, generation = head.position.generation, seq = head.position.seq,
             "raised the generation: what the lost commits handed out is fenced"
         );
-        self.foreign += 1;
+        // What ran meanwhile would be answered with the generation before.
+        self.take_back(Vec::new(), Vec::new());
+        self.forget_everything();
     }
 
     fn forget_everything(&mut self) {
@@ -252,8 +362,49 @@ impl Partition {
     }
 }
 
+/// Lost ranges that an entry of the feed names.
+fn told_ranges(entry: &Entry) -> Vec<Told> {
+    let parts = entry.found.iter().flat_map(|found| &found.parts);
+    let events = parts.filter_map(|(_, bytes)| event::decode(bytes).ok()).flatten();
+    let last = CommitId(uuid::Uuid::from_slice(&entry.place.key).unwrap_or_default());
+    let ranges = events.filter_map(|event| match event.fact {
+        Fact::StoreDataLost { generation, kept_seq: kept, seen_seq: seen, .. } => {
+            let position = Position { generation, seq: seq_of(entry) };
+            Some(Told { kept, seen, by: Head { position, last, now: event.at } })
+        }
+        _ => None,
+    });
+    ranges.collect()
+}
+
+/// `seq` of the commit that wrote an entry of the feed.
+fn seq_of(entry: &Entry) -> u64 {
+    match entry.place.columns.first() {
+        Some(Value::Int(seq)) => *seq as u64,
+        _ => 0,
+    }
+}
+
+/// Where a page ended before its limit although there is more.
+fn cut_at(page: &Page) -> Option<Place> {
+    let is_cut = page.more && page.entries.len() < COMMITS_MAX;
+    page.entries.last().filter(|_| is_cut).map(|last| last.place.clone())
+}
+
+/// Scan of the first entries of the feed after a place, with their events.
+fn feed_after(after: Place) -> Scan {
+    let range = Range { after: Some(after), ..Range::default() };
+    Scan {
+        target: Target::Feed,
+        ranges: vec![range],
+        limit: COMMITS_MAX,
+        descending: false,
+        parts: Some(PartMask::ALL),
+    }
+}
+
 /// The last commits up to there.
-fn feed_before(seq: u64) -> Scan {
-    let range = Range { until: Some(Value::Int(seq as i64)), ..Range::default() };
+fn feed_before(seq: u64, after: Option<Place>) -> Scan {
+    let range = Range { until: Some(Value::Int(seq as i64)), after, ..Range::default() };
     Scan { target: Target::Feed, ranges: vec![range], limit: COMMITS_MAX, descending: true, parts: None }
 }

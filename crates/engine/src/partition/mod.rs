@@ -41,9 +41,8 @@ use tokio::sync::oneshot;
 use weft_core::apply::Applied;
 use weft_core::change::{Batch, Head, Position};
 use weft_core::command::{Call, Command, Expire, Principal};
-use weft_core::error::Rejection;
-use weft_core::record::Key;
-use weft_core::reply::Reply;
+use weft_core::error::{BusyCause, Rejection};
+use weft_core::record::{Key, Record};
 use weft_core::schema::{PartMask, Timer};
 use weft_core::tx::{List, Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
@@ -74,6 +73,8 @@ pub enum Input {
         seen: Position,
         shown: Head,
     },
+    /// Look whether the store still has what this node committed last.
+    Verify,
     /// Answer everything that waits and take no more.
     Stop,
 }
@@ -108,6 +109,10 @@ pub enum ScanTag {
     ByClaim([u8; 32]),
     /// The commits that a store which lost some still has.
     Kept,
+    /// Entries of the feed in which other nodes name losses.
+    Named,
+    /// The last commit of this node, by its id.
+    Own(CommitId),
 }
 
 /// What goes out: a store call. The driver brings its answer back.
@@ -125,8 +130,8 @@ struct Item {
     call: Call,
     /// When it came in: on a shared store an answer without a write must rest on records read since.
     turn: u64,
-    /// It was run again because an invariant would have broken.
-    reloaded: bool,
+    /// How often it was run again because an invariant would have broken.
+    reloads: u32,
     /// How often it missed something.
     rounds: u32,
     /// Work that a commit left, of which one piece or few share a batch.
@@ -228,7 +233,7 @@ impl Partition {
             acked: 0,
             now: head.now,
             cache: Cache::new(cache_bytes),
-            lists: BTreeMap::new(),
+            lists: base::Lists::default(),
             queue: VecDeque::new(),
             left: VecDeque::new(),
             left_works: BTreeSet::new(),
@@ -263,6 +268,7 @@ impl Partition {
             Input::Claim(claim) => self.take_claim(claim),
             Input::Wake(wake) => self.wake(wake),
             Input::Witness { seen, shown } => self.hear_witness(seen, shown),
+            Input::Verify => self.verify_own(),
             Input::Stop => self.stop(),
         }
     }
@@ -409,7 +415,7 @@ impl Partition {
             at,
             call,
             turn,
-            reloaded: false,
+            reloads: 0,
             rounds: 0,
             left_over: false,
         }));
@@ -422,7 +428,7 @@ impl Partition {
         let entropy = self.node.runtime.random();
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
         let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
-        let item = Item { job, at: 0, call, turn: self.turn, reloaded: false, rounds: 0, left_over: true };
+        let item = Item { job, at: 0, call, turn: self.turn, reloads: 0, rounds: 0, left_over: true };
         if self.left_works.insert((key, timer)) {
             self.left.push_back(item);
         } else if let Some(known) = self.left.iter_mut().find(|known| known.work() == Some((key, timer))) {
@@ -486,21 +492,51 @@ impl Partition {
     fn run_item(&mut self, mut item: Item) {
         // Items of a job stay in order: behind one that waits for a record, the others only say what they need.
         let probe = self.stalled_jobs.contains(&item.job);
-        match self.run_after(&item.call, item.turn, probe, item.rounds) {
-            Ran::Answer(Err(Rejection::Internal { what }), reads) if !item.reloaded && !reads.is_empty() => {
-                tracing::warn!(partition = %self.id, verb = item.call.command.verb(), %what, "refused; loading again");
-                self.effort.violations += 1;
-                item.reloaded = true;
-                self.forget(&reads);
-                self.stall(item, reads.into_iter().map(|key| Miss::Record(key, PartMask::NONE)).collect());
+        let answer = match self.run_after(&item.call, item.turn, probe, item.rounds) {
+            Ran::Answer(Err(Rejection::Internal { what }), looked)
+                if !looked.reads.is_empty() && (item.reloads == 0 || self.is_mixed(&looked)) =>
+            {
+                if item.reloads < RELOADS_MAX {
+                    let verb = item.call.command.verb();
+                    tracing::warn!(partition = %self.id, verb, %what, "refused; loading again");
+                    self.effort.violations += 1;
+                    item.reloads += 1;
+                    // With the parts they had, or those would be read in a turn of their own.
+                    let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
+                    let misses = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key))).collect();
+                    self.forget(&looked.reads);
+                    return self.stall(item, misses);
+                }
+                // Others write it all the time: whether anything is broken cannot be told now.
+                Err(Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Overload })
             }
-            Ran::Answer(answer, _) if !probe => self.open.done.push((item, answer)),
-            Ran::Answer(..) => self.stall(item, Vec::new()),
+            Ran::Answer(answer, _) => answer,
             Ran::Miss(misses) => {
                 item.rounds += 1;
-                self.stall(item, misses);
+                return self.stall(item, misses);
             }
+        };
+        if probe {
+            return self.stall(item, Vec::new());
         }
+        // Only of a refusal that stands: what is loaded again may go through.
+        let misses = answer.as_ref().err().map(|refusal| self.audit_refusal(&item.call, refusal)).unwrap_or_default();
+        if misses.is_empty() {
+            self.open.done.push((item, answer));
+        } else {
+            item.rounds += 1;
+            self.stall(item, misses);
+        }
+    }
+
+    /// Whether a command looked at records of different moments, between which another node may have written: those below
+    /// the batch were not read in one turn, or one that the batch changes was read after them.
+    fn is_mixed(&self, looked: &Looked) -> bool {
+        let turn = |key: &Key| self.cache.turn(key);
+        let mut turns = looked.reads.iter().filter_map(turn);
+        let Some(first) = turns.next() else { return false };
+        let is_later = |key: &Key| turn(key).is_some_and(|turn| turn > first);
+        !self.node.description.exclusive && (turns.any(|turn| turn != first) || looked.batch_reads.iter().any(is_later))
     }
 
     fn run(&mut self, call: &Call, turn: u64, probe: bool) -> Ran {
@@ -512,6 +548,7 @@ impl Partition {
         let now = self.tell_time();
         let view = View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
         let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits)
+            .in_generation(self.head.position.generation)
             .after_rounds(rounds)
             .closed_at(self.node.description.batch_records);
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
@@ -523,44 +560,39 @@ impl Partition {
             }
             Err(Stop::Rejected(rejection)) => {
                 self.effort.hits += 1;
-                let reads: Vec<Key> = tx.read_keys().copied().collect();
-                match self.unless_stale(reads, turn, Err(rejection)) {
-                    Ran::Answer(Err(rejection), reads) if !probe => self.audit_refusal(call, rejection, reads),
-                    other => other,
-                }
+                let looked = Looked::of(&tx);
+                self.unless_stale(looked, turn, Err(rejection))
             }
-            Ok(mut reply) => {
+            Ok(reply) => {
                 self.effort.hits += 1;
-                if let Reply::Claimed(claimed) = &mut reply.reply {
-                    claimed.generation = self.head.position.generation;
-                }
-                let reads: Vec<Key> = tx.read_keys().copied().collect();
+                let looked = Looked::of(&tx);
                 match tx.finish() {
                     // Records that are not of the same moment may only look as if an invariant broke.
-                    Err(rejection) => self.unless_stale(reads, turn, Err(rejection)),
-                    Ok(effects) if effects.is_empty() => self.unless_stale(reads, turn, Ok(reply)),
-                    Ok(_) if probe => Ran::Answer(Ok(reply), reads),
+                    Err(rejection) => self.unless_stale(looked, turn, Err(rejection)),
+                    Ok(effects) if effects.is_empty() => self.unless_stale(looked, turn, Ok(reply)),
+                    Ok(_) if probe => Ran::Answer(Ok(reply), looked),
                     Ok(effects) => {
                         let keys: Vec<Key> = effects.keys().copied().collect();
                         effects.merge(&mut self.open.overlay, &view);
                         self.note_changes(&keys);
-                        Ran::Answer(Ok(reply), reads)
+                        Ran::Answer(Ok(reply), looked)
                     }
                 }
             }
         }
     }
 
-    /// Adds to the batch what the audit log says of a refused call, if it says anything.
-    fn audit_refusal(&mut self, call: &Call, rejection: Rejection, reads: Vec<Key>) -> Ran {
+    /// Adds to the batch what the audit log says of a refused call, if it says anything. Returns what must be loaded
+    /// before that.
+    fn audit_refusal(&mut self, call: &Call, rejection: &Rejection) -> Vec<Miss> {
         if !weft_core::audit::is_audited(call) {
-            return Ran::Answer(Err(rejection), reads);
+            return Vec::new();
         }
         let now = self.tell_time();
         let view = View { cache: &self.cache, flying: self.flying.as_ref(), lists: &self.lists };
         let mut tx = Tx::new(&view, &self.open.overlay, now, &self.node.config.limits);
-        match weft_core::audit::refused(&mut tx, call, &rejection) {
-            Err(Stop::Miss) => return Ran::Miss(tx.misses().collect()),
+        match weft_core::audit::refused(&mut tx, call, rejection) {
+            Err(Stop::Miss) => return tx.misses().collect(),
             Err(Stop::Rejected(error)) => {
                 tracing::error!(partition = %self.id, %error, "a refusal could not be added to the audit log");
             }
@@ -569,28 +601,31 @@ impl Partition {
                 Err(error) => tracing::error!(partition = %self.id, %error, "an entry of the audit log is not right"),
             },
         }
-        Ran::Answer(Err(rejection), reads)
+        Vec::new()
     }
 
     /// An answer that writes nothing is verified by no commit. On a shared store it must rest on fresh records.
-    fn unless_stale(&self, reads: Vec<Key>, turn: u64, answer: Answer) -> Ran {
+    fn unless_stale(&self, looked: Looked, turn: u64, answer: Answer) -> Ran {
         if self.node.description.exclusive {
-            return Ran::Answer(answer, reads);
+            return Ran::Answer(answer, looked);
         }
         let stale = |key: &&Key| {
             self.open.overlay.get(key).is_none()
                 && !self.flying.as_ref().is_some_and(|flying| flying.has(key))
                 && self.cache.is_older(key, turn)
         };
-        let old: Vec<Miss> = reads.iter().filter(stale).map(|key| Miss::Record(*key, PartMask::NONE)).collect();
-        if old.is_empty() { Ran::Answer(answer, reads) } else { Ran::Miss(old) }
+        let mut old: Vec<Miss> =
+            looked.reads.iter().filter(stale).map(|key| Miss::Record(*key, PartMask::NONE)).collect();
+        let old_lists = looked.lists.iter().filter(|rest| self.lists.is_older(rest, turn));
+        old.extend(old_lists.map(|(list, after)| Miss::List(*list, *after)));
+        if old.is_empty() { Ran::Answer(answer, looked) } else { Ran::Miss(old) }
     }
 
     /// Tells the ready queues what a command changed.
     fn note_changes(&mut self, keys: &[Key]) {
         for key in keys {
             if let Key::Execution(_) = key
-                && let Some(Some(weft_core::record::Record::Execution(execution))) = self.open.overlay.get(key)
+                && let Some(Some(Record::Execution(execution))) = self.open.overlay.get(key)
             {
                 self.ready.note(execution, self.batch);
             }
@@ -643,10 +678,31 @@ impl Partition {
 }
 
 enum Ran {
-    /// With the records the command looked at.
-    Answer(Answer, Vec<Key>),
+    Answer(Answer, Looked),
     Miss(Vec<Miss>),
 }
+
+/// Records and lists that a command has read.
+struct Looked {
+    /// Records that the open batch has not written.
+    reads: Vec<Key>,
+    /// Records as commands of the open batch left them.
+    batch_reads: Vec<Key>,
+    lists: Vec<base::Rest>,
+}
+
+impl Looked {
+    fn of(tx: &Tx<'_>) -> Self {
+        Self {
+            reads: tx.read_keys().copied().collect(),
+            batch_reads: tx.batch_read_keys().copied().collect(),
+            lists: tx.read_lists().copied().collect(),
+        }
+    }
+}
+
+/// How often a command runs again because records of different moments look as if an invariant broke.
+const RELOADS_MAX: u32 = 16;
 
 /// Commands that run before the store is asked again whether the commit on its way has arrived.
 const SLICE: usize = 16;

@@ -1,5 +1,9 @@
 //! The loop by hand, a step at a time: on a store in memory, with a clock that stands still until it is moved.
 
+mod losses;
+mod serial;
+mod shared;
+
 use super::*;
 use crate::request::{ClaimReply, ClaimSpec, LaneMode, LaneWish, Submission};
 use crate::runtime::BoxFuture;
@@ -49,15 +53,24 @@ type ClaimAnswer = UnboundedReceiver<Result<ClaimReply, Rejection>>;
 impl Bench {
     fn new(config: Config) -> Self {
         let hand = Arc::new(Hand { clock: AtomicU64::new(1_000_000), drawn: AtomicU64::new(1) });
-        let runtime: Arc<dyn Runtime> = hand.clone();
         let of_store = hand.clone();
         let store = MemoryStore::new(2, Arc::new(move || of_store.clock())).shared();
+        Self::on(store, hand, config)
+    }
+
+    /// The same partition on another node, which shares the store.
+    fn beside(&self) -> Self {
+        Self::on(self.store.node_handle(), self.hand.clone(), self.partition.node.config.clone())
+    }
+
+    fn on(store: MemoryStore, hand: Arc<Hand>, config: Config) -> Self {
+        let runtime: Arc<dyn Runtime> = hand.clone();
         let description = store.describe();
         let node = Surroundings {
             config,
             hub: Arc::default(),
             counters: Arc::default(),
-            telemetry: Arc::new(Telemetry::new(description.partitions)),
+            telemetry: Arc::new(Telemetry::new(description.partitions, std::iter::empty())),
             clock: Arc::new(Clock::new(runtime.clone())),
             runtime,
             heads: Arc::default(),
@@ -129,13 +142,18 @@ impl Bench {
         ticks
     }
 
-    fn submit(&mut self, submission: Submission) {
+    fn submit(&mut self, submission: Submission) -> ExecutionId {
         let id = ExecutionId::new(HERE, crate::engine::fresh_uuid(&*self.hand, self.hand.clock()));
         let command = submission.command(id, &self.partition.node.config.policy).expect("a good submission");
-        let command = Command::Submit(Box::new(command));
-        let call = Call { principal: shop(), request_id: None, expected_revision: None, command };
-        let (reply, _) = oneshot::channel();
+        self.call(shop(), Command::Submit(Box::new(command)));
+        id
+    }
+
+    fn call(&mut self, principal: Principal, command: Command) -> oneshot::Receiver<Vec<Answer>> {
+        let call = Call { principal, request_id: None, expected_revision: None, command };
+        let (reply, answer) = oneshot::channel();
         self.partition.handle(Input::Job(Job::new(vec![call], reply)));
+        answer
     }
 
     /// A call that waits here as in every other partition.
@@ -333,4 +351,42 @@ fn api_31_calls_that_wait_for_records_take_up_room() {
     }
     bench.settle();
     assert!(bench.partition.has_room(Urgency::Normal) && bench.partition.is_idle());
+}
+
+#[test]
+fn ri_5_a_batch_whose_commands_rest_on_different_revisions_of_a_record_is_not_sent() {
+    let mut bench = Bench::new(Config::default());
+    let id = bench.submit(Submission::new("mail"));
+    bench.settle();
+    bench.submit(Submission::new("mail"));
+    bench.step();
+    let key = Key::Execution(id);
+    let stale = Expire { key: Some(key), timer: Timer::Retention, due: Time::from_ms(500), entropy: 0 };
+    let mut dropped = bench.call(Principal::engine(), Command::Expire(stale));
+    bench.step();
+    // Behind the commit that is on its way, the record is loaded as another node left it.
+    let record = bench.partition.cache.record(&key).expect("it was submitted here").clone();
+    let other = CommitId(uuid::Uuid::from_u128(7));
+    let (foreign, turn) = (bench.partition.foreign, bench.partition.turn);
+    bench.partition.cache.put(key, Some((record, other)), foreign, turn);
+    let hold = Command::Hold(weft_core::command::Hold { id, reason: "".into(), revoke: false });
+    let mut held = bench.call(shop(), hold);
+    bench.step();
+    while bench.calls.len() > 1 {
+        // The end of the audit log.
+        let load = bench.calls.remove(1);
+        let arrival = bench.perform(load);
+        bench.partition.arrive(arrival);
+        bench.step();
+    }
+    let commit = bench.calls.remove(0);
+    let arrival = bench.perform(commit);
+    bench.partition.arrive(arrival);
+    let effects = bench.partition.step();
+    assert!(matches!(&effects[..], [Effect::Load { keys, .. }] if keys[0].0 == key), "it is read once more");
+    bench.calls.extend(effects);
+    bench.settle();
+    for answer in [&mut dropped, &mut held] {
+        assert!(answer.try_recv().expect("it is answered")[0].is_ok());
+    }
 }

@@ -75,7 +75,8 @@ async fn find(shared: &Shared, partition: PartitionId, share: &Share) -> Result<
     let until = share.created_at;
     filter.created_until = Some(filter.created_until.map_or(until, |given| given.min(until)));
     let namespace = &share.definition.namespace;
-    let walk = Walk { namespace, filter: &filter, ascending: true, partition: Some(partition) };
+    let parts = Some(schema::LIGHT);
+    let walk = Walk { namespace, filter: &filter, ascending: true, partition: Some(partition), parts };
     let mut through = share.after;
     let (mut found, mut looked) = (Vec::new(), 0);
     let mut more = true;

@@ -1,7 +1,7 @@
 //! One pass of a scanner over the due entries of one partition.
 
 use super::edge_cancel_reconciler::EdgeCancelReconciler;
-use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector, selection};
+use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector, selection, worker_reaper};
 use crate::client::Urgency;
 use crate::config::Filter;
 use std::collections::BTreeMap;
@@ -11,6 +11,8 @@ use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileGroup, RecordTrouble};
 use weft_core::error::Rejection;
+use weft_core::limits::{BACKOFF_ROUNDS, FAIL_THRESHOLD};
+use weft_core::record::trouble::Failing;
 use weft_core::record::{Key, Record};
 use weft_core::reply::{Expired, Reconciled, Reply, Verified};
 use weft_core::schema::{Kind, Timer, Value};
@@ -35,23 +37,41 @@ pub struct Pass {
 pub(super) struct Item {
     pub entry: DueEntry,
     pub key: Option<Key>,
-    place: Place,
 }
 
-/// Where passes go on that had to leave entries behind: those of another filter, and those that are somebody else's to
-/// handle. A pass that gets to the end begins from the start the next time.
+/// Where the next pass of a duty goes on if this one had to leave entries where they were: those of another filter, and
+/// those that are somebody else's to handle. A pass that gets to the end begins from the start the next time.
 #[derive(Default)]
-pub struct Cursors(Mutex<BTreeMap<Spot, Place>>);
+pub struct Cursors(Mutex<BTreeMap<Duty, Cursor>>);
 
-type Spot = (&'static str, Timer, PartitionId);
+/// A scanner and a partition.
+type Duty = (&'static str, PartitionId);
+
+/// A timer of the scanner, and the entry of that timer after which the pass goes on; `None` for all its entries.
+type Cursor = (Timer, Option<Place>);
 
 impl Cursors {
-    fn take(&self, spot: Spot) -> Option<Place> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&spot)
+    fn take(&self, duty: Duty) -> Option<Cursor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&duty)
     }
 
-    fn put(&self, spot: Spot, place: Place) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(spot, place);
+    fn put(&self, duty: Duty, cursor: Cursor) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(duty, cursor);
+    }
+}
+
+/// Items and entries left to a pass, over all its timers.
+struct Budget {
+    /// Items to handle.
+    items: usize,
+    /// Entries to look at.
+    entries: usize,
+}
+
+impl Budget {
+    /// Entries of the next page.
+    fn page(&self) -> usize {
+        self.items.min(self.entries)
     }
 }
 
@@ -67,98 +87,190 @@ impl Pass {
         }
     }
 
-    /// Handles what is due now, in due order, as one batch of commands.
+    /// Handles what is due now, timer by timer and in due order. The items of a page are one batch of commands.
     pub async fn run(self, cx: &ScanContext, partition: PartitionId) -> Report {
         let mut report = Report::default();
-        // A clock that could not be read the last time is read again: nothing is due by a time that nobody knows.
-        if !cx.shared.clock.is_known() && cx.shared.measure().await.is_err() {
-            report.errors += 1;
-            return report;
-        }
-        let now = cx.shared.now();
-        let old = Time::from_ms(now.ms().saturating_sub(self.age_ms));
-        let Some(items) = self.find(cx, partition, old, &mut report).await else {
-            report.errors += 1;
-            return report;
-        };
-        if items.is_empty() || cx.is_stopping() {
-            return report;
-        }
-        let mut calls = Vec::with_capacity(items.len());
-        for item in &items {
-            if cx.is_stopping() {
-                return report;
-            }
-            calls.push(self.call(cx, partition, item, now).await);
-        }
-        let answers = cx.shared.run(calls, Urgency::Urgent).await;
-        let mut left = Left::default();
-        for (item, answer) in items.iter().zip(answers) {
-            if cx.is_stopping() {
+        let mut budget = Budget { items: self.batch, entries: self.batch * LOOK_FACTOR };
+        let cursor = cx.shared.cursors.take((self.scanner, partition));
+        // Entries before the cursor were left too.
+        let mut left = Left { passed_by: cursor.is_some(), ..Left::default() };
+        let (first, after) = cursor.unzip();
+        let mut after = after.flatten();
+        for timer in self.timers.iter().skip_while(|timer| first.is_some_and(|first| first != **timer)) {
+            let from = (*timer, after.take());
+            if budget.page() == 0 {
+                self.interrupt(cx, partition, from, &left, &mut report);
                 break;
             }
-            self.judge(cx, partition, item, answer, &mut left, &mut report).await;
+            if self.walk(cx, partition, from, &mut budget, &mut left, &mut report).await.is_none() {
+                break;
+            }
         }
-        self.leave(cx, partition, left, items.last(), now, &mut report);
+        self.leave(cx, partition, left, &mut report);
         report
     }
 
-    /// The due items that this node may handle; `None` if the store cannot be read.
-    async fn find(
+    /// Handles the due entries of one timer, page by page. `None` if the pass ends here: it has done what one pass may do,
+    /// the store does not answer, or the node stops.
+    async fn walk(
         &self,
         cx: &ScanContext,
         partition: PartitionId,
-        now: Time,
+        (timer, mut after): Cursor,
+        budget: &mut Budget,
+        left: &mut Left,
         report: &mut Report,
-    ) -> Option<Vec<Item>> {
-        let mut items = Vec::new();
-        for timer in self.timers {
-            if items.len() >= self.batch {
-                report.more = true;
-                break;
-            }
-            let spot = (self.scanner, *timer, partition);
-            let mut after = cx.shared.cursors.take(spot);
-            let mut looked = 0;
-            while items.len() < self.batch {
-                let range = Range { prefix: vec![Value::Int(*timer as i64)], after: after.take(), until: None };
-                let limit = self.batch - items.len();
-                let scan = Scan { target: Target::Due, ranges: vec![range], limit, descending: false, parts: None };
-                let page = cx.shared.store.scan(Some(partition), scan).await.ok()?.pop()?;
-                // A page without entries leads nowhere, whatever else it says.
-                let Some(last) = page.entries.last().map(|entry| entry.place.clone()) else { break };
-                looked += page.entries.len();
-                let (due, ahead): (Vec<Entry>, Vec<Entry>) =
-                    page.entries.into_iter().partition(|entry| due_at(entry) <= now);
-                let next = ahead.first().map(due_at);
-                report.next_due = [report.next_due, next].into_iter().flatten().min();
-                let found: Vec<Item> = due.into_iter().map(Item::of).collect();
-                let count = found.len();
-                let kept = selection::select(cx, partition, &self.filter, found).await?;
-                report.filtered += (count - kept.len()) as u32;
-                items.extend(kept);
-                if !page.more || !ahead.is_empty() {
-                    break;
+    ) -> Option<()> {
+        loop {
+            let limit = budget.page();
+            let before = after.clone();
+            let (items, ahead, last, at_end) = self.page(cx, partition, timer, after.take(), limit, report).await?;
+            let found = items.len();
+            budget.entries = budget.entries.saturating_sub(found);
+            report.next_due = [report.next_due, ahead].into_iter().flatten().min();
+            let kept = match selection::select(cx, partition, &self.filter, items).await {
+                Ok(kept) => kept,
+                Err(error) => {
+                    cx.unanswered(partition, &error);
+                    report.errors += 1;
+                    return None;
                 }
-                if items.len() >= self.batch {
-                    report.more = true;
-                } else if looked >= self.batch * LOOK_FACTOR {
-                    // Items of another filter are passed by cursor, so that nothing waits behind them.
-                    cx.shared.cursors.put(spot, last);
-                    report.more = true;
-                    break;
-                }
-                after = Some(last);
+            };
+            report.filtered += (found - kept.len()) as u32;
+            left.passed_by |= kept.len() < found;
+            let count = kept.len();
+            let outcomes = self.handle(cx, partition, kept, left, report).await?;
+            let is_cut = outcomes.len() < count;
+            for gone in outcomes {
+                budget.items = budget.items.saturating_sub(usize::from(gone));
+                left.passed_by |= !gone;
             }
+            if is_cut {
+                // The items that were not begun are on this page.
+                self.interrupt(cx, partition, (timer, before), left, report);
+                return None;
+            }
+            let Some(last) = last.filter(|_| !at_end) else { return Some(()) };
+            if budget.page() == 0 {
+                self.interrupt(cx, partition, (timer, Some(last)), left, report);
+                return None;
+            }
+            after = Some(last);
         }
-        Some(items)
     }
 
-    /// The command that handles the item, after what has to be done elsewhere before it.
-    async fn call(&self, cx: &ScanContext, partition: PartitionId, item: &Item, now: Time) -> Result<Call, Rejection> {
-        let due = item.entry.at;
+    /// Ends a pass that has done what one pass may do. Without an entry that was left the next one begins from the start.
+    fn interrupt(&self, cx: &ScanContext, partition: PartitionId, at: Cursor, left: &Left, report: &mut Report) {
+        report.more = true;
+        if left.passed_by {
+            cx.shared.cursors.put((self.scanner, partition), at);
+        }
+    }
+
+    /// Due entries of a timer, when the next one is due, the place of the last entry, and whether it is the last due one.
+    async fn page(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        timer: Timer,
+        after: Option<Place>,
+        limit: usize,
+        report: &mut Report,
+    ) -> Option<(Vec<Item>, Option<Time>, Option<Place>, bool)> {
+        let range = Range { prefix: vec![Value::Int(timer as i64)], after, until: None };
+        let scan = Scan { target: Target::Due, ranges: vec![range], limit, descending: false, parts: None };
+        let page = match cx.shared.store.scan(Some(partition), scan).await {
+            Ok(mut pages) => pages.pop().unwrap_or_default(),
+            Err(error) => {
+                cx.unanswered(partition, &error);
+                report.errors += 1;
+                return None;
+            }
+        };
+        // A page without entries leads nowhere, whatever else it says.
+        let last = page.entries.last().map(|entry| entry.place.clone());
+        let old = Time::from_ms(cx.now().ms().saturating_sub(self.age_ms));
+        let (due, ahead): (Vec<Entry>, Vec<Entry>) = page.entries.into_iter().partition(|entry| due_at(entry) <= old);
+        let at_end = !page.more || !ahead.is_empty();
+        Some((due.into_iter().map(Item::of).collect(), ahead.first().map(due_at), last, at_end))
+    }
+
+    /// Sends the commands of these items. Returns for each whether its entry is gone, and fewer than there are items if
+    /// the pass may do no more; `None` if the pass ends here.
+    async fn handle(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        items: Vec<Item>,
+        left: &mut Left,
+        report: &mut Report,
+    ) -> Option<Vec<bool>> {
+        let mut gone = Vec::with_capacity(items.len());
+        let (mut called, mut calls) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
+        for item in items {
+            if cx.is_stopping() {
+                return None;
+            }
+            if self.settle(cx, &item, report).await {
+                gone.push(true);
+                continue;
+            }
+            let Some(call) = self.call(cx, partition, &item, &mut left.recounted).await.transpose() else { break };
+            calls.push(call);
+            called.push(item);
+        }
+        let answers = match calls.is_empty() {
+            true => Vec::new(),
+            false => cx.shared.run(calls, Urgency::Urgent).await,
+        };
+        for (item, answer) in called.iter().zip(answers) {
+            if cx.is_stopping() {
+                return None;
+            }
+            gone.push(self.judge(cx, partition, item, answer, left, report).await);
+        }
+        // After a page that the store did not take, the pass requests no further one.
+        (left.stuck == 0 || !cx.is_unanswered()).then_some(gone)
+    }
+
+    /// Ends the leases of a worker process of which that is due. False for every other item, and if it failed: then the
+    /// ordinary command puts the process off, because its leases lie in all partitions and this one may be well.
+    async fn settle(&self, cx: &ScanContext, item: &Item, report: &mut Report) -> bool {
+        let (Some(key @ Key::Worker(..)), Some(Timer::WorkerLeases)) = (item.key, item.entry.timer()) else {
+            return false;
+        };
+        match worker_reaper::settle(cx, key).await {
+            Ok(true) => {
+                report.processed += 1;
+                self.note_lateness(cx, item);
+                true
+            }
+            Ok(false) => false,
+            Err(rejection) => {
+                tracing::warn!(scanner = self.scanner, worker = ?key, %rejection, "could not end the leases of a worker");
+                report.errors += 1;
+                false
+            }
+        }
+    }
+
+    /// The command that handles the item, after what has to be done elsewhere before it; `None` if that is more than the
+    /// pass may still do, after so many members were recounted.
+    async fn call(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        item: &Item,
+        recounted: &mut usize,
+    ) -> Result<Option<Call>, Rejection> {
+        let (due, now) = (item.entry.at, cx.now());
         let command = match (item.key, item.entry.timer()) {
-            (Some(Key::Flow(flow)), Some(Timer::FlowVerify)) => flow_projector::count(cx, flow, due, now).await?,
+            (Some(Key::Flow(flow)), Some(Timer::FlowVerify)) => {
+                match flow_projector::count(cx, flow, due, now, recounted).await? {
+                    Some(command) => command,
+                    None => return Ok(None),
+                }
+            }
             (Some(Key::Flow(flow)), Some(Timer::DependencyAudit)) => dependency_audit::look(cx, flow, due).await?,
             (Some(Key::Execution(id)), Some(Timer::GroupCancel)) if self.scanner == EdgeCancelReconciler::NAME => {
                 Command::ReconcileGroup(ReconcileGroup { id, due, seen_at: now })
@@ -168,23 +280,22 @@ impl Pass {
                 let entropy = cx.shared.runtime.random();
                 Command::Expire(Expire { key: Some(key), timer, due, entropy })
             }
-            _ => self.drop_entry(cx, partition, item, "the entry names no record that could exist".into(), true),
+            _ => self.drop_entry(partition, item, "the entry names no record that could exist".into(), true),
         };
-        Ok(engine_call(command))
+        Ok(Some(engine_call(command)))
     }
 
-    fn drop_entry(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
+    fn drop_entry(&self, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
         Command::DropEntry(DropEntry {
             partition,
             entry: Some(item.entry.clone()),
             scanner: self.scanner.into(),
             error,
             poison,
-            fresh: cx.shared.fresh_uuid(),
         })
     }
 
-    /// Counts what became of an item, and keeps track of one that failed.
+    /// Counts what became of an item, and keeps track of one that failed. True if its entry is gone.
     async fn judge(
         &self,
         cx: &ScanContext,
@@ -193,7 +304,7 @@ impl Pass {
         answer: Result<Applied, Rejection>,
         left: &mut Left,
         report: &mut Report,
-    ) {
+    ) -> bool {
         match answer.map(|applied| applied.reply) {
             Ok(Reply::Expired(Expired::Fired)) => {
                 report.processed += 1;
@@ -209,7 +320,7 @@ impl Pass {
             Ok(Reply::Reconciled { action, flow }) => {
                 cx.shared.telemetry.flows.reconciled(action);
                 match action {
-                    Reconciled::LeftAlone => left.alone += 1,
+                    Reconciled::LeftAlone => return false,
                     Reconciled::StaleRemoved | Reconciled::DrainCompleted => {
                         let (action, downstream) = (action.name(), item.key);
                         tracing::debug!(action, ?flow, ?downstream, "a group that owed cancels was settled");
@@ -223,46 +334,46 @@ impl Pass {
                 report.poison += 1;
                 report.errors += 1;
             }
+            // Nothing is wrong with it: a node of the version that wrote it handles it.
+            Err(rejection @ Rejection::NewerFormat { .. }) => {
+                let clock = cx.shared.runtime.clock();
+                cx.shared.silences.warn_newer(clock, self.scanner, item.key, &rejection);
+                report.newer += 1;
+                return false;
+            }
             // No item's fault: the store or the loop could not take it.
-            Err(Rejection::Busy { .. } | Rejection::Unavailable { .. }) => {
+            Err(rejection @ (Rejection::Busy { .. } | Rejection::Unavailable { .. })) => {
+                cx.unanswered(partition, &rejection);
                 report.errors += 1;
                 left.stuck += 1;
+                return false;
             }
             Err(rejection) => {
                 report.errors += 1;
                 if !self.track(cx, partition, item, &rejection).await {
                     left.stuck += 1;
+                    return false;
                 }
             }
         }
+        true
     }
 
-    /// Says when the pass goes on, and from where.
-    fn leave(
-        &self,
-        cx: &ScanContext,
-        partition: PartitionId,
-        left: Left,
-        last: Option<&Item>,
-        now: Time,
-        report: &mut Report,
-    ) {
+    /// Says when the pass goes on.
+    fn leave(&self, cx: &ScanContext, partition: PartitionId, left: Left, report: &mut Report) {
+        report.more |= left.more;
         if left.stuck > 0 {
             tracing::warn!(scanner = self.scanner, %partition, items = left.stuck, "items were left for later");
-            for timer in self.timers {
-                cx.shared.cursors.take((self.scanner, *timer, partition));
-            }
-            self.again_after(now, report);
-            report.more = left.more;
-        } else if left.alone > 0 && report.more {
-            // They stay where they are: the next pass looks behind them.
-            if let Some((timer, place)) = last.and_then(|item| Some((item.entry.timer()?, item.place.clone()))) {
-                cx.shared.cursors.put((self.scanner, timer, partition), place);
-            }
-        } else if left.alone > 0 {
-            self.again_after(now, report);
-        } else {
-            report.more |= left.more;
+        }
+        if cx.is_unanswered() {
+            cx.shared.cursors.take((self.scanner, partition));
+            report.more = false;
+        }
+        if left.passed_by || left.stuck > 0 {
+            cx.leaves();
+            // An item that was left is not looked at again before an interval has passed, so that exact waking cannot spin.
+            let next = cx.now() + self.interval_ms;
+            report.next_due = Some(report.next_due.map_or(next, |due| due.min(next)));
         }
     }
 
@@ -286,19 +397,13 @@ impl Pass {
         }
     }
 
-    /// An item that was left is not looked at again before an interval has passed, so that exact waking cannot spin.
-    fn again_after(&self, now: Time, report: &mut Report) {
-        let next = now + self.interval_ms;
-        report.next_due = Some(report.next_due.map_or(next, |due| due.min(next)));
-    }
-
     /// Notes the failure on the item, or parks it if it does not decode. False if its entry is where it was.
     async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) -> bool {
         let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return false };
         let damage = damage(cx, partition, key).await;
-        let moves = damage.is_some() || is_tracked(key.kind());
+        let moves = damage.is_some() || key.kind().keeps_account();
         let command = match damage {
-            Some(error) => self.drop_entry(cx, partition, item, error.to_string().into(), false),
+            Some(error) => self.drop_entry(partition, item, error.to_string().into(), false),
             None => Command::RecordTrouble(RecordTrouble {
                 key: Some(key),
                 timer,
@@ -313,10 +418,28 @@ impl Pass {
         let answers = cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await;
         match answers.into_iter().next() {
             Some(Err(error)) => {
+                if matches!(error, Rejection::Busy { .. } | Rejection::Unavailable { .. }) {
+                    cx.unanswered(partition, &error);
+                }
                 tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
                 false
             }
+            Some(Ok(Applied { reply: Reply::Failing(failing), .. })) => {
+                self.tell_pause(key, &failing);
+                moves
+            }
             _ => moves,
+        }
+    }
+
+    /// One line when an item has failed three times in a row, and one when it is parked.
+    fn tell_pause(&self, key: Key, failing: &Failing) {
+        let (scanner, failures, error) = (self.scanner, failing.fails, &failing.last_error);
+        let pause_ms = failing.next_try_at.since(failing.last_at);
+        if failing.parked && failing.round == BACKOFF_ROUNDS && failures == FAIL_THRESHOLD * (BACKOFF_ROUNDS + 1) {
+            tracing::error!(scanner, item = ?key, failures, letter = ?failing.letter, %error, "an item is parked");
+        } else if !failing.parked && failures.is_multiple_of(FAIL_THRESHOLD) {
+            tracing::error!(scanner, item = ?key, failures, pause_ms, %error, "an item keeps failing");
         }
     }
 }
@@ -324,35 +447,33 @@ impl Pass {
 /// What a pass could not get out of the way.
 #[derive(Default)]
 struct Left {
-    /// Items that are somebody else's to handle.
-    alone: u32,
+    /// Entries are where they were: the items are somebody else's to handle, or could not be handled.
+    passed_by: bool,
     /// Items that nobody could handle now, whose entries are where they were.
     stuck: u32,
     /// An item has more to do at once.
     more: bool,
+    /// Members of flows that the pass has recounted.
+    recounted: usize,
 }
 
 impl Item {
     fn of(entry: Entry) -> Self {
-        Self { entry: due_entry(&entry), key: entry.key(), place: entry.place }
+        Self { entry: due_entry(&entry), key: entry.key() }
     }
 }
 
 /// Whether records of the kind can have the timer at all.
-fn may_have(kind: Kind, timer: Timer) -> bool {
+pub(super) fn may_have(kind: Kind, timer: Timer) -> bool {
     use Timer::*;
     match timer {
         SealBy | FlowSeal | FlowEnding | FlowVerify | DependencyAudit | FlowPurge => kind == Kind::Flow,
         GroupCancel => kind == Kind::Execution,
         Resolve | Reopen | CancelChildren | Purge => kind == Kind::Continuation,
         Bulk => kind == Kind::BulkJob,
+        Worker | WorkerLeases => kind == Kind::Worker,
         _ => true,
     }
-}
-
-/// Kinds of records that keep account of failures, which moves their entries.
-fn is_tracked(kind: Kind) -> bool {
-    matches!(kind, Kind::Execution | Kind::Continuation | Kind::Flow | Kind::BulkJob)
 }
 
 /// Whether the record's bytes do not decode.
@@ -366,7 +487,8 @@ pub(super) fn engine_call(command: Command) -> Call {
     Call { principal: Principal::engine(), request_id: None, expected_revision: None, command }
 }
 
-fn due_at(entry: &Entry) -> Time {
+/// When an entry is due. One without columns, which the store could not read, is due at once.
+pub(super) fn due_at(entry: &Entry) -> Time {
     match entry.place.columns.get(1) {
         Some(Value::Int(at)) => Time::from_ms((*at).max(0) as u64),
         _ => Time::ZERO,

@@ -18,7 +18,7 @@ impl EdgeCancelReconciler {
     pub const NAME: &str = "edge_cancel_reconciler";
 
     pub fn of(config: &ScannerConfig) -> Self {
-        Self { filter: config.filter.clone(), interval_ms: config.interval_ms(Self::NAME, 10_000) }
+        Self { filter: config.filter_of(Self::NAME), interval_ms: config.interval_ms(Self::NAME, 10_000) }
     }
 }
 

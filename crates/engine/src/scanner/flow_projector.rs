@@ -6,7 +6,7 @@ use crate::reads::{decode, read_one, unavailable};
 use weft_core::command::{Command, VerifyFlow};
 use weft_core::error::Rejection;
 use weft_core::flow::{recount, recount_purged};
-use weft_core::limits::VERIFY_PAGE;
+use weft_core::limits::{VERIFY_PAGE, VERIFY_PER_PASS};
 use weft_core::record::flow::Summary;
 use weft_core::record::{Key, Record};
 use weft_core::schema::{IndexId, PartMask, Value, flow as flow_schema};
@@ -18,14 +18,27 @@ crate::scanner::due_scanner!(
     FlowProjector, "flow_projector", 15_000, 100, [FlowVerify]
 );
 
-/// Recounts the members in pages, and answers the command that compares. A member that cannot be read ends the count
-/// without a verdict.
-pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) -> Result<Command, Rejection> {
-    let change_no = change_no(cx, flow).await?;
+/// Recounts the members in pages, and returns the command that compares. A member that cannot be read ends the count
+/// without a verdict. The count stops between two pages if the flow has changed: the command then finds another change
+/// number and gives no verdict either. `None` if the flow has more members than the pass may still recount, after the
+/// `recounted` ones of other flows.
+pub(super) async fn count(
+    cx: &ScanContext,
+    flow: FlowId,
+    due: Time,
+    now: Time,
+    recounted: &mut usize,
+) -> Result<Option<Command>, Rejection> {
+    let (change_no, total) = standing(cx, flow).await?;
+    if *recounted > 0 && *recounted + total > VERIFY_PER_PASS {
+        return Ok(None);
+    }
     let (mut counted, mut edges) = (Summary::default(), true);
     let mut after = None;
+    let mut moved = false;
     loop {
         let (entries, more) = member_entries(&cx.shared, flow, after, VERIFY_PAGE).await?;
+        *recounted += entries.len();
         let before = after;
         for entry in &entries {
             let Some(number) = number_of(entry) else { continue };
@@ -49,20 +62,34 @@ pub(super) async fn count(cx: &ScanContext, flow: FlowId, due: Time, now: Time) 
         if !more || after == before {
             break;
         }
+        moved = standing(cx, flow).await?.0 != change_no;
+        if moved {
+            break;
+        }
     }
-    count_purged(cx, flow, &mut counted).await?;
-    Ok(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), edges, now }))
+    if !moved {
+        *recounted += count_purged(cx, flow, change_no, &mut counted).await?;
+    }
+    Ok(Some(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), edges, now })))
 }
 
-/// Where the flow stood when the count began; one that is gone makes the command stale.
-async fn change_no(cx: &ScanContext, flow: FlowId) -> Result<u64, Rejection> {
+/// The change number of the flow and how many members it says it has; zeros for a flow that is gone, which makes the
+/// command stale.
+async fn standing(cx: &ScanContext, flow: FlowId) -> Result<(u64, usize), Rejection> {
     match read_one(&cx.shared, Key::Flow(flow), flow_schema::LIGHT).await? {
-        Some(Record::Flow(flow)) => Ok(flow.summary.change_no),
-        _ => Ok(0),
+        Some(Record::Flow(flow)) => Ok((flow.summary.change_no, flow.summary.total_members as usize)),
+        _ => Ok((0, 0)),
     }
 }
 
-async fn count_purged(cx: &ScanContext, flow: FlowId, counted: &mut Summary) -> Result<(), Rejection> {
+/// Adds the purged members, up to the page at which the flow has changed. Returns how many there were.
+async fn count_purged(
+    cx: &ScanContext,
+    flow: FlowId,
+    change_no: u64,
+    counted: &mut Summary,
+) -> Result<usize, Rejection> {
+    let mut recounted = 0;
     let mut after = None;
     loop {
         let scan = Scan {
@@ -80,9 +107,10 @@ async fn count_purged(cx: &ScanContext, flow: FlowId, counted: &mut Summary) -> 
                 recount_purged(&stone, counted);
             }
         }
+        recounted += page.entries.len();
         after = page.entries.last().map(|entry| entry.place.clone());
-        if !page.more || after.is_none() {
-            return Ok(());
+        if !page.more || after.is_none() || standing(cx, flow).await?.0 != change_no {
+            return Ok(recounted);
         }
     }
 }

@@ -1,62 +1,97 @@
-//! Drives all scanners of a node. It sleeps until the earliest due time it knows of; the look at the heads of the due
-//! index, one store call for all scanners and partitions, is the catch-up for what it does not know of.
+//! Drives all scanners of a node: decides which passes begin and when. Each pass and each look at the due index is a task of
+//! its own, so that one that is slow, hangs or panics stops nothing else. The runner sleeps until the earliest due time that
+//! commits hinted; looks catch what was not hinted.
 
-use super::{Report, ScanContext, Scanner};
+use super::aside::Aside;
+use super::backlog::{BACKLOGS, Backlog, Partial};
+use super::cycle::Cycles;
+use super::due::due_at;
+use super::look::{Begin, Looks};
+use super::{Passed, Report, Scanner};
+use crate::config::INTERVAL_MIN_MS;
 use crate::engine::Shared;
 use crate::pulse::Held;
-use crate::runtime::{self, BoxFuture};
+use crate::runtime;
 use crate::telemetry::meters::ScannerMeter;
+use futures_util::FutureExt;
 use futures_util::future::{self, Either};
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
-use std::collections::{BTreeMap, BTreeSet};
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use tokio::sync::mpsc;
 use weft_core::planted::{self, Defect};
 use weft_core::schema::{Timer, Value};
 use weft_core::{PartitionId, Time};
 use weft_store::{Error, Page, Range, Scan, Target};
 
-pub const INTERVAL_MIN_MS: u64 = 100;
 const RESTART_PANIC_MS: u64 = 5_000;
-/// How late the next try is when the store could not be asked.
-const RETRY_MS: u64 = 1_000;
+/// A pass that has run for so long goes on and gives its place up.
+const PLACE_MS: u64 = 1_000;
+/// A look that has no answer by then is given up.
+const LOOK_WAIT_MS: u64 = 10_000;
 const HEADS_PER_TIMER: usize = 256;
+/// Time between two counts of a backlog.
+const COUNT_EVERY_MS: u64 = 10_000;
 /// The catch-up on a store that others write to. Nodes ring for the timers they arm, so this bounds only what got lost.
 const SHARED_LOOK_MS: u64 = 1_000;
-/// Other nodes ring for every timer they arm; looking more often than this would not make timers more exact.
-const LOOK_PAUSE_MS: u64 = 100;
 
-/// A scan of one partition, by the place of its scanner.
+/// One scanner on one partition, by the place of the scanner.
 type Duty = (usize, PartitionId);
 
-/// A store call that has ended.
+/// A task that has ended.
 enum Ended {
-    Scan { duty: Duty, began_us: u64, report: Option<Report> },
-    Look(Vec<Timer>, Result<Vec<Page>, Error>),
+    /// A pass, or the message of its panic.
+    Pass(Duty, Result<Passed, String>),
+    /// A look at one partition, or at all.
+    Look(Option<PartitionId>, Result<Vec<Page>, Error>),
+    /// The count of a backlog, by its number.
+    Backlog(&'static Backlog, u64, Result<u64, Partial>),
+}
+
+/// When a duty is due, in store time, and its turn among those that are due at that time.
+type Due = (Time, u64);
+
+struct Running {
+    /// On the node's clock.
+    began_at: Time,
+    due: Due,
+    /// It shows whether a partition that was put aside answers again.
+    is_probe: bool,
 }
 
 struct Runner {
     shared: Arc<Shared>,
     scanners: Vec<Arc<dyn Scanner>>,
-    /// When each known duty is due, in store time.
-    due: BTreeMap<Duty, Time>,
-    running: BTreeSet<Duty>,
-    /// Everything that waits for the store is in here and nothing is awaited beside it: a call that nobody polls may hold
-    /// what another one waits for.
-    calls: FuturesUnordered<BoxFuture<Ended>>,
-    /// A look is among them.
-    looking: bool,
-    /// When the heads are looked at next, on the node's clock.
-    look_at: Time,
-    /// When they were last looked at.
-    looked_at: Time,
-    look_ms: u64,
+    /// The timers whose heads are looked at.
+    timers: Vec<Timer>,
+    due: BTreeMap<Duty, Due>,
+    turn: u64,
+    running: BTreeMap<Duty, Running>,
+    /// Duties that panicked, and when they begin again.
+    panicked: BTreeMap<Duty, Time>,
+    /// Duties whose last pass left items that were due then, by the time of that pass.
+    left: BTreeMap<Duty, Time>,
+    aside: BTreeMap<PartitionId, Aside>,
+    looks: Looks,
+    cycles: Vec<Cycles>,
+    /// In the order of the backlogs.
+    counts: [Count; BACKLOGS.len()],
+    tasks: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
+}
+
+/// The counting of a backlog.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// When the last one began, on the node's clock.
+    began_at: Option<Time>,
+    number: u64,
 }
 
 /// Runs until the engine closes. However it ends, `pulse` says so.
 pub async fn run(shared: Arc<Shared>, pulse: Held) {
-    let scanners = super::all(&shared.config.scanners);
+    let scanners = shared.scanners.clone();
     let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
     let look_ms = match shared.description.exclusive {
         true => shared.config.scanners.look_ms,
@@ -64,210 +99,495 @@ pub async fn run(shared: Arc<Shared>, pulse: Held) {
     };
     let partitions = shared.partitions.len();
     for scanner in &scanners {
-        tracing::debug!(scanner = scanner.name(), interval_ms = scanner.interval_ms(), partitions, "scanner started");
+        tracing::info!(scanner = scanner.name(), interval_ms = scanner.interval_ms(), partitions, "scanner started");
     }
+    let first = scanners.iter().filter(|scanner| scanner.age_ms() == 0);
     let mut runner = Runner {
-        look_at: shared.runtime.clock(),
-        looked_at: Time::ZERO,
-        look_ms: look_ms.max(INTERVAL_MIN_MS),
+        timers: first.flat_map(|scanner| scanner.timers()).copied().collect(),
+        looks: Looks::new(look_ms.max(INTERVAL_MIN_MS), shared.runtime.clock()),
+        cycles: scanners.iter().map(|_| Cycles::default()).collect(),
         shared,
         scanners,
         due: BTreeMap::new(),
-        running: BTreeSet::new(),
-        calls: FuturesUnordered::new(),
-        looking: false,
+        turn: 0,
+        running: BTreeMap::new(),
+        panicked: BTreeMap::new(),
+        left: BTreeMap::new(),
+        aside: BTreeMap::new(),
+        counts: Default::default(),
+        tasks: mpsc::unbounded_channel(),
     };
     while !runner.shared.is_closing() {
         runner.turn(&pulse).await;
     }
-    // A pass in flight is awaited: its items are whole inside their commits.
-    while runner.calls.next().await.is_some() {}
+    // Passes that are under way end by themselves, and shutdown waits for them.
+    for scanner in &runner.scanners {
+        tracing::info!(scanner = scanner.name(), "scanner stopped");
+    }
 }
 
 impl Runner {
     async fn turn(&mut self, pulse: &Held) {
-        if let Some(by) = self.shared.hub.take_look_by() {
-            self.look_at = self.look_at.min(by.max(self.looked_at + LOOK_PAUSE_MS));
-        }
-        if !self.looking && self.look_at <= self.shared.runtime.clock() {
-            self.look();
-        }
-        self.take_hints();
-        self.start_due();
-        self.tell_due();
-        let sleep_ms = self.sleep_ms();
         let shared = self.shared.clone();
-        let woken = async {
-            match self.calls.is_empty() {
-                true => future::pending().await,
-                false => self.calls.next().await,
+        let clock = shared.runtime.clock();
+        if let Some(by) = shared.hub.take_look_by() {
+            self.looks.by(by);
+        }
+        self.look(clock);
+        for ((timer, partition), at) in shared.hub.take_hints() {
+            self.expect_timer(timer, partition, at, false);
+        }
+        self.expect_passes();
+        self.start_due(clock);
+        self.end_cycles(clock);
+        self.tell_due();
+        let mut next = self.rest(clock, pulse).await;
+        while let Some(ended) = next {
+            match ended {
+                Ended::Pass(duty, passed) => self.passed(duty, passed),
+                Ended::Look(None, found) => self.looked(found),
+                Ended::Look(Some(partition), found) => self.looked_at(partition, found),
+                Ended::Backlog(backlog, number, counted) => self.counted(backlog, number, counted),
             }
-        };
-        let rung = shared.hub.due.notified();
-        futures_util::pin_mut!(woken, rung);
-        let either = future::select(woken, rung);
-        pulse.waits();
-        let ended = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
-        pulse.works(shared.runtime.clock());
-        let Some(Either::Left((Some(ended), _))) = ended else { return };
-        match ended {
-            Ended::Scan { duty, began_us, report } => self.scanned(duty, began_us, report),
-            Ended::Look(timers, found) => self.looked(&timers, found),
+            next = self.tasks.1.try_recv().ok();
         }
     }
 
-    /// One store call: the earliest entries of every timer in every partition.
-    fn look(&mut self) {
-        self.looked_at = self.shared.runtime.clock();
-        self.look_at = self.looked_at + self.look_ms;
-        if planted::on(Defect::ProgressNeedsWake) {
-            return;
+    /// Sleeps until something is to begin, has ended, or is rung for.
+    async fn rest(&mut self, clock: Time, pulse: &Held) -> Option<Ended> {
+        let shared = &self.shared;
+        let sleep_ms = self.wakes_at(clock).since(shared.runtime.clock()).max(1);
+        shared.hub.rest(shared.now() + sleep_ms);
+        let rung = shared.hub.due.notified();
+        let ended = self.tasks.1.recv();
+        futures_util::pin_mut!(ended, rung);
+        let either = future::select(ended, rung);
+        pulse.waits();
+        let woken = runtime::timeout(&*shared.runtime, sleep_ms, either).await;
+        pulse.works(shared.runtime.clock());
+        match woken {
+            Some(Either::Left((ended, _))) => ended,
+            _ => None,
         }
-        let first = self.scanners.iter().filter(|scanner| scanner.age_ms() == 0);
-        let timers: Vec<Timer> = first.flat_map(|scanner| scanner.timers()).copied().collect();
-        let ranges = timers.iter().map(|timer| Range { prefix: vec![Value::Int(*timer as i64)], ..Range::default() });
+    }
+
+    /// Begins the looks that it is time for.
+    fn look(&mut self, clock: Time) {
+        match self.looks.begin(clock) {
+            // The engine depends on hints alone.
+            Some(_) if planted::on(Defect::ProgressNeedsWake) => return,
+            Some(Begin::Joint) => self.start_look(None),
+            Some(Begin::Round) => self.joint_over(false),
+            None => {}
+        }
+        if self.looks.is_late(clock) {
+            self.joint_over(false);
+        }
+        for partition in self.looks.begin_single(clock) {
+            self.start_look(Some(partition));
+        }
+        if self.looks.round_over(clock) {
+            self.begin_cycles();
+        }
+    }
+
+    /// The earliest entries of every timer, in one store call.
+    fn start_look(&self, partition: Option<PartitionId>) {
+        let range = |timer: &Timer| Range { prefix: vec![Value::Int(*timer as i64)], ..Range::default() };
+        let alone = partition.is_some() || self.shared.partitions.len() == 1;
         let scan = Scan {
             target: Target::Due,
-            ranges: ranges.collect(),
-            limit: if self.shared.partitions.len() == 1 { 1 } else { HEADS_PER_TIMER },
+            ranges: self.timers.iter().map(range).collect(),
+            limit: if alone { 1 } else { HEADS_PER_TIMER },
             descending: false,
             parts: None,
         };
-        self.shared.counters.scanner_cycles.add(self.scanners.len() as u64);
-        for scanner in &self.scanners {
-            self.meter(scanner.name(), |meter| meter.cycles.add(1));
-        }
-        let found = self.shared.store.scan(None, scan);
-        self.looking = true;
-        self.calls.push(Box::pin(async move { Ended::Look(timers, found.await) }));
+        let (shared, tell) = (self.shared.clone(), self.tasks.0.clone());
+        self.shared.start(async move {
+            let found = shared.store.scan(partition, scan);
+            let found = AssertUnwindSafe(runtime::timeout(&*shared.runtime, LOOK_WAIT_MS, found)).catch_unwind();
+            let found = match found.await {
+                Ok(Some(found)) => found,
+                Ok(None) => Err(Error::unavailable("no answer in 10 s")),
+                Err(panic) => Err(Error::unavailable(message(&*panic))),
+            };
+            // The runner may have stopped.
+            let _ = tell.send(Ended::Look(partition, found));
+        });
     }
 
-    fn looked(&mut self, timers: &[Timer], found: Result<Vec<Page>, Error>) {
-        self.looking = false;
+    /// The look at all partitions has ended.
+    fn looked(&mut self, found: Result<Vec<Page>, Error>) {
+        self.looks.joint_ended();
+        let now = self.shared.now();
+        let showed_all = match found {
+            Ok(pages) => {
+                let is_full = |page: &Page| {
+                    page.entries.len() >= HEADS_PER_TIMER
+                        && page.entries.last().is_some_and(|entry| due_at(entry) <= now)
+                };
+                let full = pages.iter().any(is_full);
+                self.count_backlogs(&pages, now);
+                self.expect_heads(pages);
+                !full
+            }
+            Err(error) => {
+                self.unanswered(None, &error);
+                self.looks.retry(self.shared.runtime.clock());
+                // The round over single partitions is left out.
+                planted::on(Defect::DeadPartitionHidesOthers)
+            }
+        };
+        if self.looks.awaits_joint() {
+            self.joint_over(showed_all);
+        }
+    }
+
+    fn joint_over(&mut self, showed_all: bool) {
+        let aside = |partition| self.aside.contains_key(&partition);
+        if self.looks.joint_over(showed_all, self.shared.membership.mine(), aside) {
+            self.begin_cycles();
+        }
+    }
+
+    /// The look at one partition has ended.
+    fn looked_at(&mut self, partition: PartitionId, found: Result<Vec<Page>, Error>) {
+        self.looks.single_ended(partition, found.is_ok());
         match found {
             Ok(pages) => {
-                for (timer, page) in timers.iter().zip(pages) {
-                    for entry in page.entries {
-                        if let Some(Value::Int(at)) = entry.place.columns.get(1) {
-                            self.shared.hub.hint(*timer, entry.partition, Time::from_ms((*at).max(0) as u64));
-                        }
-                    }
+                self.expect_heads(pages);
+                // A partition that was put aside answers again.
+                self.aside.remove(&partition);
+            }
+            Err(error) => {
+                self.unanswered(Some(partition), &error);
+                self.put_aside(partition, true);
+            }
+        }
+    }
+
+    fn unanswered(&self, partition: Option<PartitionId>, error: &Error) {
+        self.shared.counters.scanner_errors.add(1);
+        self.shared.silences.warn(self.shared.runtime.clock(), "all", partition, error);
+    }
+
+    fn expect_heads(&mut self, pages: Vec<Page>) {
+        for (timer, page) in self.timers.clone().into_iter().zip(pages) {
+            for entry in page.entries {
+                self.expect_timer(timer, entry.partition, due_at(&entry), true);
+            }
+        }
+    }
+
+    /// A timer of the partition is due at `at`. Of what a look shows, items that the last pass left are not due again.
+    fn expect_timer(&mut self, timer: Timer, partition: PartitionId, at: Time, is_seen: bool) {
+        if !self.shared.membership.is_mine(partition) {
+            return;
+        }
+        for place in 0..self.scanners.len() {
+            let scanner = &self.scanners[place];
+            let at = at + scanner.age_ms();
+            let is_left = is_seen && self.left.get(&(place, partition)).is_some_and(|left_at| at <= *left_at);
+            if scanner.timers().contains(&timer) && !is_left {
+                self.expect((place, partition), at);
+            }
+        }
+    }
+
+    /// Passes of scanners without timers, over partitions that have had none.
+    fn expect_passes(&mut self) {
+        let now = self.shared.now();
+        for place in 0..self.scanners.len() {
+            if !self.scanners[place].timers().is_empty() {
+                continue;
+            }
+            for partition in self.shared.membership.mine() {
+                let duty = (place, partition);
+                if !self.due.contains_key(&duty) && !self.running.contains_key(&duty) {
+                    self.expect(duty, now);
+                }
+            }
+        }
+    }
+
+    /// The duty begins at `at` or earlier.
+    fn expect(&mut self, duty: Duty, at: Time) {
+        let grain = self.scanners[duty.0].grain_ms();
+        let at = Time::from_ms(at.ms().div_ceil(grain) * grain);
+        self.turn += 1;
+        let due = (at, self.turn);
+        let known = self.due.entry(duty).or_insert(due);
+        if at < known.0 {
+            *known = due;
+        }
+    }
+
+    /// Begins the passes that are due, in due order, as far as there are places.
+    fn start_due(&mut self, clock: Time) {
+        let (shared, now) = (self.shared.clone(), self.shared.now());
+        let is_mine = |partition| shared.membership.is_mine(partition);
+        self.due.retain(|duty, _| is_mine(duty.1));
+        self.aside.retain(|partition, _| is_mine(*partition));
+        self.left.retain(|duty, _| is_mine(duty.1));
+        self.panicked.retain(|_, at| *at > now);
+        for cycles in &mut self.cycles {
+            cycles.retain(is_mine);
+        }
+        let mut taken = self.places_taken(clock);
+        let is_due = |(duty, due): &(&Duty, &Due)| {
+            due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
+        };
+        let mut due: Vec<(Due, Duty)> = self.due.iter().filter(is_due).map(|(duty, due)| (*due, *duty)).collect();
+        due.sort();
+        for (due, duty) in due {
+            if taken[duty.0] >= shared.config.scanners.at_once || shared.is_closing() {
+                continue;
+            }
+            let is_probe = match self.aside.get_mut(&duty.1) {
+                Some(aside) if aside.probe_at() > clock && planted::on(Defect::DeadPartitionHidesOthers) => break,
+                Some(aside) if aside.probe_at() > clock => continue,
+                Some(aside) => {
+                    aside.begin_probe(clock);
+                    true
+                }
+                None => false,
+            };
+            taken[duty.0] += 1;
+            self.due.remove(&duty);
+            self.running.insert(duty, Running { began_at: clock, due, is_probe });
+            self.start(duty);
+        }
+        // A partition in which nothing is known to be due is probed by a look.
+        let mut probed = Vec::new();
+        for (partition, aside) in &mut self.aside {
+            if aside.probe_at() <= clock && self.looks.begin_probe(*partition, clock) {
+                aside.begin_probe(clock);
+                probed.push(*partition);
+            }
+        }
+        for partition in probed {
+            self.start_look(Some(partition));
+        }
+    }
+
+    /// Passes of each scanner that have a place.
+    fn places_taken(&self, clock: Time) -> Vec<usize> {
+        let mut taken = vec![0; self.scanners.len()];
+        for (duty, running) in &self.running {
+            taken[duty.0] += usize::from(clock.since(running.began_at) < PLACE_MS);
+        }
+        taken
+    }
+
+    fn start(&mut self, duty: Duty) {
+        let (scanner, shared, tell) = (self.scanners[duty.0].clone(), self.shared.clone(), self.tasks.0.clone());
+        self.left.remove(&duty);
+        shared.counters.scanner_wakes.add(1);
+        self.meter(duty.0).wakes.add(1);
+        self.shared.start(async move {
+            let pass = AssertUnwindSafe(async { super::pass(&shared, &*scanner, duty.1).await }).catch_unwind();
+            let passed = pass.await.map_err(|panic| message(&*panic));
+            // The runner may have stopped.
+            let _ = tell.send(Ended::Pass(duty, passed));
+        });
+    }
+
+    /// A pass has ended.
+    fn passed(&mut self, duty: Duty, passed: Result<Passed, String>) {
+        let Some(Running { due, is_probe, .. }) = self.running.remove(&duty) else { return };
+        let (place, partition) = duty;
+        let (scanner, now) = (self.scanners[place].clone(), self.shared.now());
+        let passed = match passed {
+            Ok(passed) => passed,
+            Err(error) => {
+                self.shared.counters.scanner_restarts.add(1);
+                self.meter(place).restarts.add(1);
+                let (scanner, pause_ms) = (scanner.name(), RESTART_PANIC_MS);
+                tracing::error!(scanner, %partition, pause_ms, %error, "a scanner panicked");
+                self.panicked.insert(duty, now + RESTART_PANIC_MS);
+                self.keep(duty, due);
+                if is_probe {
+                    self.put_aside(partition, true);
+                }
+                let report = Report { errors: 1, ..Report::default() };
+                return self.cycles[place].passed(partition, &report, None);
+            }
+        };
+        let Passed { report, left_at, unanswered, backlog } = passed;
+        let counters = &self.shared.counters;
+        counters.scanner_processed.add(u64::from(report.processed));
+        counters.scanner_stale.add(u64::from(report.stale));
+        counters.scanner_errors.add(u64::from(report.errors));
+        self.meter(place).passed(&report);
+        self.cycles[place].passed(partition, &report, backlog);
+        if unanswered {
+            self.keep(duty, due);
+            return self.put_aside(partition, is_probe);
+        }
+        if is_probe {
+            self.aside.remove(&partition);
+        }
+        if let Some(left_at) = left_at {
+            self.left.insert(duty, left_at);
+        }
+        let later = now + scanner.interval_ms();
+        let next = match report.more {
+            true => Some(now),
+            false if scanner.timers().is_empty() => Some(now.max(due.0 + scanner.interval_ms())),
+            false if report.errors > 0 => Some(report.next_due.map_or(later, |next| next.min(later))),
+            false => report.next_due,
+        };
+        if let Some(next) = next {
+            self.expect(duty, next);
+        }
+    }
+
+    /// The duty is due as it was, in its turn.
+    fn keep(&mut self, duty: Duty, due: Due) {
+        let known = self.due.entry(duty).or_insert(due);
+        *known = due.min(*known);
+    }
+
+    /// The store did not answer a call about the partition. Only a probe makes the pause of one that is aside longer.
+    fn put_aside(&mut self, partition: PartitionId, is_probe: bool) {
+        let clock = self.shared.runtime.clock();
+        match self.aside.entry(partition) {
+            Entry::Vacant(entry) => drop(entry.insert(Aside::new(clock))),
+            Entry::Occupied(mut entry) if is_probe => entry.get_mut().probe_failed(clock),
+            Entry::Occupied(_) => {}
+        }
+        for cycles in &mut self.cycles {
+            cycles.leave_out(partition);
+        }
+    }
+
+    /// A look has ended: scanners without an open cycle begin one with what is due now.
+    fn begin_cycles(&mut self) {
+        let (now, began_at) = (self.shared.now(), self.looks.began_at());
+        for place in 0..self.scanners.len() {
+            if self.cycles[place].is_open() {
+                continue;
+            }
+            let waits_for = match self.scanners[place].timers() {
+                [] => self.shared.membership.mine().into_iter().collect(),
+                _ => {
+                    let due = self.due.iter().filter(|(_, due)| due.0 <= now).map(|(duty, _)| duty);
+                    let open = due.chain(self.running.keys()).filter(|duty| duty.0 == place);
+                    open.map(|duty| duty.1).collect()
+                }
+            };
+            let meter = self.shared.telemetry.scanner(self.scanners[place].name());
+            self.cycles[place].begin(began_at, waits_for, now, meter.expect(METERED));
+            for partition in self.aside.keys() {
+                self.cycles[place].leave_out(*partition);
+            }
+        }
+    }
+
+    fn end_cycles(&mut self, clock: Time) {
+        let now = self.shared.now();
+        for (scanner, cycles) in self.scanners.iter().zip(&mut self.cycles) {
+            let meter = self.shared.telemetry.scanner(scanner.name()).expect(METERED);
+            if cycles.end(scanner.name(), clock, now, meter) {
+                self.shared.counters.scanner_cycles.add(1);
+            }
+        }
+    }
+
+    /// Counts the backlogs of which a look at all partitions met entries; those without any are empty.
+    fn count_backlogs(&mut self, pages: &[Page], now: Time) {
+        let clock = self.shared.runtime.clock();
+        for (backlog, count) in BACKLOGS.iter().zip(&mut self.counts) {
+            let of_it = self.timers.iter().zip(pages).filter(|(timer, _)| backlog.timers.contains(timer));
+            let waits = |(timer, page): (&Timer, &Page)| {
+                page.entries.iter().any(|entry| Backlog::counts(*timer, due_at(entry), now))
+            };
+            if !of_it.into_iter().any(waits) {
+                count.number += 1;
+                self.shared.telemetry.scanner(backlog.scanner).expect(METERED).counted_backlog(0);
+            } else if count.began_at.is_none_or(|at| clock.since(at) >= COUNT_EVERY_MS) {
+                *count = Count { began_at: Some(clock), number: count.number + 1 };
+                let (number, shared, tell) = (count.number, self.shared.clone(), self.tasks.0.clone());
+                self.shared.start(async move {
+                    let counted = backlog.count(&shared, now).await;
+                    // The runner may have stopped.
+                    let _ = tell.send(Ended::Backlog(backlog, number, counted));
+                });
+            }
+        }
+    }
+
+    /// A count that another one overtook is not written.
+    fn counted(&mut self, backlog: &'static Backlog, number: u64, counted: Result<u64, Partial>) {
+        let scanner = backlog.scanner;
+        match counted {
+            Ok(count) => {
+                let is_last = BACKLOGS
+                    .iter()
+                    .zip(&self.counts)
+                    .any(|(one, count)| one.scanner == scanner && count.number == number);
+                if is_last {
+                    self.shared.telemetry.scanner(scanner).expect(METERED).counted_backlog(count);
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "could not look at the due index");
-                self.shared.counters.scanner_errors.add(1);
-                self.look_at = self.shared.runtime.clock() + RETRY_MS.min(self.look_ms);
-            }
-        }
-    }
-
-    fn take_hints(&mut self) {
-        for ((timer, partition), at) in self.shared.hub.hints() {
-            if !self.shared.membership.is_mine(partition) {
-                self.shared.hub.take_hint(timer, partition);
-                continue;
-            }
-            for (place, scanner) in self.scanners.iter().enumerate() {
-                if !scanner.timers().contains(&timer) {
-                    continue;
+                tracing::debug!(scanner, %error, "the backlog was not counted in every partition");
+                if let Partial::Store(error) = &error {
+                    self.shared.silences.warn(self.shared.runtime.clock(), scanner, None, error);
                 }
-                let grain = scanner.grain_ms();
-                let at = Time::from_ms((at.ms() + scanner.age_ms()).div_ceil(grain) * grain);
-                let due = self.due.entry((place, partition)).or_insert(at);
-                *due = (*due).min(at);
             }
         }
     }
 
-    fn start_due(&mut self) {
-        let now = self.shared.now();
-        self.due.retain(|(_, partition), _| self.shared.membership.is_mine(*partition));
-        let mut due: Vec<(Time, Duty)> =
-            self.due.iter().filter(|(_, at)| **at <= now).map(|(duty, at)| (*at, *duty)).collect();
-        due.sort();
-        for (_, duty) in due {
-            if self.running.len() >= self.shared.config.scanners.at_once || !self.running.insert(duty) {
-                continue;
-            }
-            self.due.remove(&duty);
-            let scanner = self.scanners[duty.0].clone();
-            // What is committed from here on hints again, so nothing is missed between the hint and the scan.
-            for timer in scanner.timers().iter().filter(|_| scanner.age_ms() == 0) {
-                self.shared.hub.take_hint(*timer, duty.1);
-            }
-            self.shared.counters.scanner_wakes.add(1);
-            self.meter(scanner.name(), |meter| meter.wakes.add(1));
-            let began_us = self.shared.runtime.clock_us();
-            let cx = ScanContext { shared: self.shared.clone() };
-            self.calls.push(Box::pin(async move {
-                let scan = AssertUnwindSafe(async move { scanner.scan(cx, duty.1).await }).catch_unwind();
-                Ended::Scan { duty, began_us, report: scan.await.ok() }
-            }));
-        }
-    }
-
-    fn meter(&self, scanner: &str, tell: impl FnOnce(&ScannerMeter)) {
-        if let Some(meter) = self.shared.telemetry.scanner(scanner) {
-            tell(meter);
-        }
-    }
-
-    /// Tells each scanner's meter the earliest due time that is known.
+    /// Sets each scanner's meter to the earliest due time that is known and not handled.
     fn tell_due(&self) {
-        let mut earliest = vec![None; self.scanners.len()];
-        for ((scanner, _), at) in &self.due {
-            let known: &mut Option<Time> = &mut earliest[*scanner];
-            *known = Some(known.map_or(*at, |known| known.min(*at)));
+        let mut earliest: Vec<Option<Time>> = vec![None; self.scanners.len()];
+        let running = self.running.iter().map(|(duty, running)| (duty, running.due));
+        for ((place, _), (at, _)) in self.due.iter().map(|(duty, due)| (duty, *due)).chain(running) {
+            earliest[*place] = Some(earliest[*place].map_or(at, |known| known.min(at)));
         }
-        for (scanner, due) in self.scanners.iter().zip(earliest) {
-            self.meter(scanner.name(), |meter| meter.expects(due));
+        for (place, due) in earliest.into_iter().enumerate() {
+            self.meter(place).expects(due);
         }
     }
 
-    fn scanned(&mut self, duty: Duty, began_us: u64, report: Option<Report>) {
-        self.running.remove(&duty);
-        let took_us = self.shared.runtime.clock_us().saturating_sub(began_us);
-        let now = self.shared.now();
-        let counters = &self.shared.counters;
-        let name = self.scanners[duty.0].name();
-        let next = match report {
-            None => {
-                counters.scanner_restarts.add(1);
-                self.meter(name, |meter| meter.restarts.add(1));
-                tracing::error!(scanner = name, partition = %duty.1, "a scanner panicked; it starts again in 5 s");
-                Some(now + RESTART_PANIC_MS)
-            }
-            Some(report) => {
-                counters.scanner_processed.add(u64::from(report.processed));
-                counters.scanner_stale.add(u64::from(report.stale));
-                counters.scanner_errors.add(u64::from(report.errors));
-                self.meter(name, |meter| meter.passed(&report, took_us));
-                if report.processed > 0 || report.errors > 0 {
-                    tracing::debug!(scanner = name, partition = %duty.1, ?report, "scanned");
-                }
-                match report.more {
-                    true => Some(now),
-                    false if report.errors > 0 && report.next_due.is_none() => Some(now + RETRY_MS),
-                    false => report.next_due,
-                }
-            }
+    /// When something is to begin, on the node's clock.
+    fn wakes_at(&self, clock: Time) -> Time {
+        let (now, at_once) = (self.shared.now(), self.shared.config.scanners.at_once);
+        let mut wakes_at = self.looks.wakes_at(clock);
+        for aside in self.aside.values() {
+            wakes_at = wakes_at.min(aside.probe_at());
+        }
+        if at_once == 0 {
+            return wakes_at;
+        }
+        let taken = self.places_taken(clock);
+        let freed_at = |place: usize| {
+            let of_it = self.running.iter().filter(|(duty, _)| duty.0 == place);
+            of_it.map(|(_, running)| running.began_at + PLACE_MS).filter(|freed| *freed > clock).min().unwrap_or(clock)
         };
-        if let Some(next) = next {
-            let grain = self.scanners[duty.0].grain_ms();
-            let next = Time::from_ms(next.ms().div_ceil(grain) * grain);
-            let due = self.due.entry(duty).or_insert(next);
-            *due = (*due).min(next);
+        for (duty, (at, _)) in self.due.iter().filter(|(duty, _)| !self.running.contains_key(duty)) {
+            // A partition that is put aside waits for its probe.
+            if self.aside.contains_key(&duty.1) {
+                continue;
+            }
+            let at = self.panicked.get(duty).map_or(*at, |again_at| *again_at.max(at));
+            let begins_at = clock + at.since(now);
+            let place_at = if taken[duty.0] < at_once { clock } else { freed_at(duty.0) };
+            wakes_at = wakes_at.min(begins_at.max(place_at));
         }
+        wakes_at
     }
 
-    /// Until the earliest known duty or the next look.
-    fn sleep_ms(&self) -> u64 {
-        // A look that is under way ends the sleep by itself.
-        let look = if self.looking { self.look_ms } else { self.look_at.since(self.shared.runtime.clock()) };
-        let now = self.shared.now();
-        let startable = self.running.len() < self.shared.config.scanners.at_once;
-        let due = self.due.iter().filter(|(duty, _)| startable && !self.running.contains(duty));
-        due.map(|(_, at)| at.since(now)).min().unwrap_or(look).min(look).max(1)
+    fn meter(&self, place: usize) -> &ScannerMeter {
+        self.shared.telemetry.scanner(self.scanners[place].name()).expect(METERED)
     }
+}
+
+const METERED: &str = "runner: every scanner of the node has a meter";
+
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
 }

@@ -1,77 +1,98 @@
-//! Which due items are this node's: by namespace and tag of the record, or of the flow or execution it belongs to. What
-//! cannot be judged is not selected.
+//! Which due items are this node's: by namespace and tag of the record, or of the flow or execution that it belongs to. A
+//! record that cannot be judged is not selected; an item with neither a namespace nor tags is everybody's.
 
 use super::ScanContext;
-use super::due::Item;
+use super::due::{Item, may_have};
 use crate::config::Filter;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_core::PartitionId;
 use weft_core::record::{Key, Record};
-use weft_core::schema::{PartMask, Timer};
+use weft_core::schema::{Kind, Timer};
+use weft_store::Found;
 
 enum Verdict {
     Mine,
     NotMine,
-    /// It has no tags of its own; this record has.
+    /// The record under this key decides.
     Ask(Key),
 }
 
-/// The items that the filter covers; `None` if the store cannot be read. Without a filter nothing is read for it.
+/// The items that the filter covers. Without a filter nothing is read for it, with one the records of all items are read
+/// together, and then the flows of members whose groups and continuations are due.
+///
+/// # Errors
+/// If the store does not return the records: then nothing is known about any of the items.
 pub(super) async fn select(
     cx: &ScanContext,
     partition: PartitionId,
     filter: &Filter,
     items: Vec<Item>,
-) -> Option<Vec<Item>> {
+) -> Result<Vec<Item>, weft_store::Error> {
     if filter.is_none() || items.is_empty() {
-        return Some(items);
+        return Ok(items);
     }
-    let of_group = |item: &Item| item.entry.timer() == Some(Timer::GroupCancel);
-    let mut open: Vec<(usize, Key, bool)> =
-        items.iter().enumerate().filter_map(|(at, item)| Some((at, item.key?, of_group(item)))).collect();
-    let mut mine: BTreeSet<usize> = BTreeSet::new();
-    // From a continuation to its execution, and from there to the flow; mostly the record itself is enough.
+    let mut open: Vec<(usize, Key)> =
+        items.iter().enumerate().filter_map(|(at, item)| Some((at, judged_by(item)?))).collect();
+    let mut foreign: BTreeSet<usize> = BTreeSet::new();
     while !open.is_empty() {
-        let keys: Vec<(Key, PartMask)> = open.iter().map(|(_, key, _)| (*key, key.kind().table().light)).collect();
-        let read = cx.shared.store.read(partition, keys).await.ok()?;
+        let keys: BTreeSet<Key> = open.iter().map(|(_, key)| *key).collect();
+        let asked = keys.iter().map(|key| (*key, key.kind().table().light)).collect();
+        let read = cx.shared.store.read(partition, asked).await?;
+        let found: BTreeMap<Key, Option<Found>> = keys.into_iter().zip(read.found).collect();
         let mut asked = Vec::new();
-        for ((at, key, belongs), found) in open.into_iter().zip(read.found) {
-            let record = found.and_then(|found| Record::decode(key, &found.parts, key.kind().table().light).ok());
-            match record.map_or(Verdict::NotMine, |record| judge(filter, &record, belongs)) {
-                Verdict::Mine => drop(mine.insert(at)),
-                Verdict::NotMine => {}
-                Verdict::Ask(key) => asked.push((at, key, true)),
+        for (at, key) in open {
+            match judge(filter, &items[at], key, found.get(&key).and_then(Option::as_ref)) {
+                Verdict::Mine => {}
+                Verdict::NotMine => drop(foreign.insert(at)),
+                Verdict::Ask(key) => asked.push((at, key)),
             }
         }
         open = asked;
     }
-    let kept = items.into_iter().enumerate().filter(|(at, _)| mine.contains(at));
-    Some(kept.map(|(_, item)| item).collect())
+    let kept = items.into_iter().enumerate().filter(|(at, _)| !foreign.contains(at));
+    Ok(kept.map(|(_, item)| item).collect())
 }
 
-/// `belongs` says that the item is not the record itself but something of it: then a member is judged by its flow.
-fn judge(filter: &Filter, record: &Record, belongs: bool) -> Verdict {
-    let (namespace, tags, ask) = match record {
-        Record::Execution(execution) => {
-            let flow = execution.member().filter(|_| belongs).map(|member| Key::Flow(member.flow));
-            (&execution.spec.namespace, Some(execution.tags()), flow)
-        }
-        Record::Continuation(work) => (&work.body.namespace, None, Some(Key::Execution(work.owner))),
-        Record::Flow(flow) => (&flow.definition.namespace, Some(flow.tags()), None),
-        Record::Dedup(dedup) => (&dedup.body.namespace, None, None),
-        Record::Worker(worker) => (&worker.body.namespace, None, None),
-        Record::BulkJob(job) => (&job.definition().namespace, None, None),
-        Record::Edge(_) | Record::Tombstone(_) => return Verdict::NotMine,
-        Record::Attempt(_) | Record::DeadLetter(_) | Record::Node(_) | Record::Step(_) => return Verdict::NotMine,
-        Record::ApiKey(_) | Record::Audit(_) | Record::Register(_) => return Verdict::NotMine,
-    };
-    if filter.namespace.as_ref().is_some_and(|wanted| wanted != namespace) {
-        return Verdict::NotMine;
+/// The record that is read first to judge an item; none for items of everybody.
+fn judged_by(item: &Item) -> Option<Key> {
+    let key = item.key?;
+    if !item.entry.timer().is_some_and(|timer| may_have(key.kind(), timer)) {
+        return None;
     }
-    let Some((key, value)) = &filter.tag else { return Verdict::Mine };
-    match (ask, tags) {
-        (Some(key), _) => Verdict::Ask(key),
-        (None, Some(tags)) if tags.get(key) == Some(value) => Verdict::Mine,
-        (None, _) => Verdict::NotMine,
+    match key {
+        Key::Continuation(owner, _) => Some(Key::Execution(owner)),
+        _ => matches!(key.kind(), Kind::Execution | Kind::Flow | Kind::Dedup | Kind::Worker | Kind::BulkJob)
+            .then_some(key),
+    }
+}
+
+fn judge(filter: &Filter, item: &Item, key: Key, found: Option<&Found>) -> Verdict {
+    let Some(found) = found else { return of_gone(item, key) };
+    let Ok(record) = Record::decode(key, &found.parts, key.kind().table().light) else { return Verdict::NotMine };
+    let covered = match &record {
+        Record::Execution(execution) => {
+            let belongs = item.key != Some(key) || item.entry.timer() == Some(Timer::GroupCancel);
+            let flow = execution.member().filter(|_| belongs && filter.tag.is_some()).map(|member| member.flow);
+            match flow.filter(|_| filter.covers_namespace(&execution.spec.namespace)) {
+                Some(flow) => return Verdict::Ask(Key::Flow(flow)),
+                None => filter.covers(&execution.spec.namespace, execution.tags()),
+            }
+        }
+        Record::Flow(flow) => filter.covers(&flow.definition.namespace, flow.tags()),
+        Record::Continuation(work) => filter.covers_namespace(&work.body.namespace),
+        Record::Dedup(dedup) => filter.covers_namespace(&dedup.body.namespace),
+        Record::Worker(worker) => filter.covers_namespace(&worker.body.namespace),
+        Record::BulkJob(job) => filter.covers_namespace(&job.definition().namespace),
+        _ => true,
+    };
+    if covered { Verdict::Mine } else { Verdict::NotMine }
+}
+
+/// A purge outlives its execution and is judged by its own namespace. Nothing is left to judge a stale entry by, nor a
+/// member's work when the flow is gone: each node may handle it.
+fn of_gone(item: &Item, key: Key) -> Verdict {
+    match item.key {
+        Some(own @ Key::Continuation(..)) if matches!(key, Key::Execution(_)) => Verdict::Ask(own),
+        _ => Verdict::Mine,
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn pass_on(shared: &Arc<Shared>, mut wake: Wake) {
         // Claims of a single partition wait in it, and are counted nowhere else.
         alone || shared.lanes.is_waited_for(&LaneKey { namespace: namespace.clone(), lane: lane.clone() })
     });
-    let mine = shared.membership.is_mine(partition);
+    let mine = shared.membership.places_in(partition);
     // A full mailbox loses the hint, which nothing depends on.
     let pass = move |shared: &Shared, wake| drop(shared.send(partition, Input::Wake(wake), Urgency::Normal));
     if mine || wake.lanes.is_empty() {

@@ -161,8 +161,8 @@ families! {
         STORE_DATA_LOST Counter "weft_store_data_lost_total" [] "Losses of acknowledged writes that were noticed"
     }
     "Scanners": {
-        SCANNER_CYCLES Counter "weft_scanner_cycles_total" ["scanner"] "Looks at the due index, idle ones too"
-        SCANNER_CYCLE Histogram "weft_scanner_cycle_seconds" ["scanner"] "Time that a pass over one partition took"
+        SCANNER_CYCLES Counter "weft_scanner_cycles_total" ["scanner"] "Cycles that have ended, idle ones too: a look, and every pass that was due then"
+        SCANNER_CYCLE Histogram "weft_scanner_cycle_seconds" ["scanner"] "Time that cycles took which have ended"
         SCANNER_WAKES Counter "weft_scanner_wakes_total" ["scanner"] "Passes that began because something was due"
         SCANNER_ITEMS Counter "weft_scanner_items_total" ["scanner", "result"] "Items by what became of them"
         SCANNER_LATENESS Histogram "weft_scanner_lateness_seconds" ["scanner"] "Time from due to handled"
@@ -172,6 +172,7 @@ families! {
         RETENTION_BACKLOG Gauge "weft_retention_backlog" [] "Records whose retention is over and that are still there, counted at most every 10 s and up to 10000"
         CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Members that flows which end still have to cancel, and executions whose cancel grace is over, counted likewise"
         CONTINUATIONS Gauge "weft_continuations" [] "Work that goes on in later commits: purges, cancels, edges, seals and bulk jobs, counted likewise"
+        SCANNER_BACKLOG Gauge "weft_scanner_backlog" ["scanner"] "What scanners of the program say that waits, of all partitions of this node together"
         SCANNER_PARTITIONS Gauge "weft_scanner_claimed_partitions" [] "Partitions whose timers this node looks after"
     }
 }

@@ -48,6 +48,19 @@ impl Histogram {
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }
+
+    /// A time in microseconds that so many of a hundred do not exceed: the bound of the bucket of the slowest of them, or
+    /// the last bound. Nothing of an empty histogram.
+    pub fn percentile_us(&self, percent: u64) -> Option<u64> {
+        let wanted = (self.count() * percent).div_ceil(100);
+        let mut seen = 0;
+        let reaches = |count: &u64| {
+            seen += count;
+            seen >= wanted
+        };
+        let bucket = self.buckets.iter().position(reaches).filter(|_| wanted > 0)?;
+        Some(bound_us(bucket.min(BUCKETS - 1)))
+    }
 }
 
 /// The same for many threads.
@@ -107,6 +120,20 @@ mod tests {
             assert_eq!(bucket_of(us), expected, "{us} us");
         }
         assert!(bound_us(0) == 500 && bound_us(BUCKETS - 1) >= 60_000_000, "half a millisecond to a minute");
+    }
+
+    #[test]
+    fn sr_82_a_percentile_is_the_bound_of_the_bucket_that_holds_it() {
+        let mut times = Histogram::default();
+        assert_eq!(times.percentile_us(99), None);
+        for _ in 0..99 {
+            times.add_us(400);
+        }
+        times.add_us(3_900);
+        assert_eq!((times.percentile_us(99), times.percentile_us(100)), (Some(500), Some(4_000)));
+        let beyond = std::iter::repeat_n(u64::MAX, 200);
+        beyond.for_each(|us| times.add_us(us));
+        assert_eq!(times.percentile_us(99), Some(bound_us(BUCKETS - 1)));
     }
 
     #[test]

@@ -149,9 +149,25 @@ pub struct StoreMeters {
     pub bytes_read: Counter,
     pub resolved_applied: Counter,
     pub resolved_not_applied: Counter,
+    /// When a commit was last refused because the store is full; 0 if never.
+    full_us: AtomicU64,
 }
 
+/// A store counts as full for so long after it refused a commit for lack of room. Smaller commits may fit all the while,
+/// and without traffic none is tried, so a success alone says nothing.
+const FULL_US: u64 = 5_000_000;
+
 impl StoreMeters {
+    pub fn refused_as_full(&self, now_us: u64) {
+        self.full_us.store(now_us.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether the store has just refused a commit for lack of room.
+    pub fn is_full(&self, now_us: u64) -> bool {
+        let at = self.full_us.load(Ordering::Relaxed);
+        at > 0 && now_us.saturating_sub(at) < FULL_US
+    }
+
     pub fn by_call(&self) -> [(&'static str, &StoreMeter); 5] {
         [
             ("commit", &self.commit),
@@ -171,27 +187,83 @@ pub struct ScannerMeter {
     pub processed: Counter,
     pub stale: Counter,
     pub filtered: Counter,
+    pub newer: Counter,
     pub error: Counter,
     pub poison: Counter,
     pub seconds: Shared,
     pub lateness: Shared,
     /// The earliest due time that is known and not handled, in store time; zero if none is.
     oldest_due: AtomicU64,
+    told: Mutex<Told>,
+}
+
+/// Figures that the runner reports about a scanner.
+#[derive(Default)]
+struct Told {
+    last: Option<Cycle>,
+    open_since: Option<Time>,
+    backlog: Option<u64>,
+}
+
+/// A cycle that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// In store time.
+    pub ended_at: Time,
+    pub took_ms: u64,
+    pub processed: u64,
+    pub errors: u64,
 }
 
 impl ScannerMeter {
     /// A pass over one partition has ended.
-    pub fn passed(&self, report: &Report, took_us: u64) {
-        self.seconds.add_us(took_us);
+    pub fn passed(&self, report: &Report) {
         for (counter, by) in [
             (&self.processed, report.processed),
             (&self.stale, report.stale),
             (&self.filtered, report.filtered),
-            (&self.error, report.errors - report.poison),
+            (&self.newer, report.newer),
+            (&self.error, report.errors.saturating_sub(report.poison)),
             (&self.poison, report.poison),
         ] {
             counter.add(u64::from(by));
         }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        // Whole values are put in, so a panic elsewhere leaves good ones.
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last cycle that has ended.
+    pub fn last_cycle(&self) -> Option<Cycle> {
+        self.told().last
+    }
+
+    /// Since when, in store time, the cycle is open that has not ended.
+    pub fn open_since(&self) -> Option<Time> {
+        self.told().open_since
+    }
+
+    /// How many items waited when they were last counted whole.
+    pub fn backlog(&self) -> Option<u64> {
+        self.told().backlog
+    }
+
+    pub(crate) fn cycle_began(&self, at: Time) {
+        self.told().open_since = Some(at);
+    }
+
+    /// A cycle is counted and timed when it ends.
+    pub(crate) fn cycle_ended(&self, cycle: Cycle) {
+        self.cycles.add(1);
+        self.seconds.add_us(cycle.took_ms.saturating_mul(1_000));
+        let mut told = self.told();
+        (told.last, told.open_since) = (Some(cycle), None);
+    }
+
+    pub(crate) fn counted_backlog(&self, count: u64) {
+        self.told().backlog = Some(count);
     }
 
     pub fn expects(&self, due: Option<Time>) {
@@ -210,11 +282,12 @@ impl ScannerMeter {
         }
     }
 
-    pub fn by_result(&self) -> [(&'static str, &Counter); 5] {
+    pub fn by_result(&self) -> [(&'static str, &Counter); 6] {
         [
             ("processed", &self.processed),
             ("stale", &self.stale),
             ("filtered", &self.filtered),
+            ("newer", &self.newer),
             ("error", &self.error),
             ("poison", &self.poison),
         ]
@@ -232,19 +305,4 @@ pub struct Gauges {
     /// By scanner; nothing until it was counted once.
     pub parked: Option<BTreeMap<Text, u64>>,
     pub workers: BTreeMap<&'static str, u64>,
-    /// Nothing until they were counted once.
-    pub backlogs: Option<Backlogs>,
-}
-
-/// What scanners have before them.
-#[derive(Clone, Copy, Default)]
-pub struct Backlogs {
-    /// Records whose retention is over.
-    pub retention: u64,
-    /// Members that are owed a cancel, and executions whose cancel grace is over.
-    pub cancel: u64,
-    /// Purges, cancels of children and bulk jobs that go on.
-    pub continuations: u64,
-    /// Members with a group that has siblings to cancel.
-    pub siblings: u64,
 }

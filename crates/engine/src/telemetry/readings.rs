@@ -2,7 +2,7 @@
 
 use super::family::*;
 use super::lanes::LaneMeter;
-use super::meters::{Backlogs, Renewals};
+use super::meters::Renewals;
 use super::tally::{ATTEMPT_KINDS, OUTCOMES};
 use super::{Book, Telemetry};
 use crate::engine::Shared;
@@ -92,11 +92,7 @@ fn flows(telemetry: &Telemetry, all: &mut Vec<Readings>) {
     all.push(reconciled);
     all.push(Readings::one(&FLOW_REPAIRS, Reading::Count(meters.repairs.get())));
     all.push(Readings::one(&DEPENDENCY_REPAIRS, Reading::Count(meters.mended.get())));
-    let mut backlog = Readings::new(&SIBLING_BACKLOG);
-    if let Some(backlogs) = &telemetry.gauges().backlogs {
-        backlog.add(&[], Reading::Level(backlogs.siblings as f64));
-    }
-    all.push(backlog);
+    all.push(backlog(telemetry, &SIBLING_BACKLOG, "edge_cancel_dispatcher"));
 }
 
 fn by_lane(book: &Book, family: &'static Family, reading: impl Fn(&LaneMeter) -> Reading) -> Readings {
@@ -231,18 +227,31 @@ fn scanners(shared: &Shared, all: &mut Vec<Readings>) {
         restarts.add(&[name], Reading::Count(meter.restarts.get()));
     }
     all.extend([cycles, seconds, wakes, items, lateness, lag, parked, restarts]);
-    let mut backlogs = [&RETENTION_BACKLOG, &CANCEL_BACKLOG, &CONTINUATIONS].map(Readings::new);
-    if let Some(Backlogs { retention, cancel, continuations, .. }) = gauges.backlogs {
-        for (readings, count) in backlogs.iter_mut().zip([retention, cancel, continuations]) {
-            readings.add(&[], Reading::Level(count as f64));
+    all.push(backlog(&shared.telemetry, &RETENTION_BACKLOG, "retention_trimmer"));
+    all.push(backlog(&shared.telemetry, &CANCEL_BACKLOG, "cancel_reconciler"));
+    all.push(backlog(&shared.telemetry, &CONTINUATIONS, "dependency_reconciler"));
+    let mut own = Readings::new(&SCANNER_BACKLOG);
+    let programs = shared.scanners.iter().filter(|scanner| scanner.timers().is_empty()).map(|scanner| scanner.name());
+    for name in programs {
+        if let Some(count) = shared.telemetry.scanner(name).and_then(|meter| meter.backlog()) {
+            own.add(&[name], Reading::Level(count as f64));
         }
     }
-    all.extend(backlogs);
+    all.push(own);
     let mine = (0..shared.description.partitions).filter(|index| {
         let partition = weft_core::PartitionId(*index);
         shared.membership.is_mine(partition)
     });
     all.push(level(&SCANNER_PARTITIONS, mine.count() as f64));
+}
+
+/// What was last counted whole of a scanner's backlog; nothing until it was counted once.
+fn backlog(telemetry: &Telemetry, family: &'static Family, scanner: &str) -> Readings {
+    let mut readings = Readings::new(family);
+    if let Some(count) = telemetry.scanner(scanner).and_then(|meter| meter.backlog()) {
+        readings.add(&[], Reading::Level(count as f64));
+    }
+    readings
 }
 
 fn level(family: &'static Family, value: f64) -> Readings {

@@ -34,6 +34,12 @@ pub(crate) fn claimed(shared: &Arc<Shared>, spec: &ClaimSpec) -> Option<Stirred>
     Some(stirred)
 }
 
+/// A claim goes on waiting: its process lives.
+pub(crate) fn waits(shared: &Arc<Shared>, spec: &ClaimSpec) {
+    shared.hub.seen(spec, shared.now());
+    verbs::alive(shared, &spec.principal, &spec.instance, spec.session.unwrap_or(0));
+}
+
 /// Enters the process with what it offered last, until that is what it offers.
 async fn keep_entered(shared: &Shared, namespace: &Text, instance: &Text, mut wait_ms: u64) {
     loop {

@@ -8,13 +8,13 @@ use crate::place;
 use crate::reads::{self, unavailable};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_core::CommitId;
 use weft_core::command::Principal;
 use weft_core::error::Rejection;
 use weft_core::limits;
 use weft_core::record::{Record, Worker};
 use weft_core::schema::{IndexId, PartMask, Value};
 use weft_core::text::{Text, check_range, check_token};
+use weft_core::{CommitId, Time};
 use weft_store::{Place, Range, Scan, Target};
 
 /// Records that one page, or one explanation, looks at.
@@ -147,6 +147,10 @@ pub(crate) struct Taker {
     pub instance: Text,
     pub seen: Seen,
     pub ability: Ability,
+    /// When the registry says at the latest that the process was seen again, if it lives.
+    pub overdue_at: Time,
+    /// When a lease of the process ran out, if it was not seen since.
+    pub lost_at: Option<Time>,
 }
 
 /// The better one first.
@@ -167,15 +171,29 @@ impl Taker {
             State::Draining(_) | State::Drained(_) | State::Left { .. } => Ability::Draining,
             State::Dead { .. } => Ability::Dead,
         };
-        Self { instance: body.instance.clone(), seen: Seen::from(body), ability }
+        let overdue_at = body.last_seen_at + body.seen_every_ms();
+        Self { instance: body.instance.clone(), seen: Seen::from(body), ability, overdue_at, lost_at: None }
+    }
+
+    /// A process as a claim of it describes it.
+    pub fn claiming(instance: Text, seen: Seen) -> Self {
+        let overdue_at = seen.at + limits::WORKER_TTL_MS_DEFAULT / 3;
+        Self { instance, seen, ability: Ability::Free, overdue_at, lost_at: None }
+    }
+
+    /// A lease of the process ran out. Nobody counts on a process that was not seen since and whose sign of life is due.
+    pub fn lose(&mut self, lost_at: Time, now: Time) {
+        if self.seen.at < lost_at && self.overdue_at <= now {
+            (self.ability, self.lost_at) = (Ability::Dead, Some(lost_at));
+        }
     }
 }
 
-/// The processes of a namespace that live: those that claimed here lately, and those that are registered.
+/// The processes of a namespace: those that claimed here lately and those that are registered, dead ones too.
 pub(crate) async fn takers(shared: &Shared, namespace: &Text) -> Result<Vec<Taker>, Rejection> {
     let now = shared.now();
     let claiming = shared.hub.workers(namespace, now).into_iter();
-    let claiming = claiming.map(|(instance, seen)| Taker { instance, seen, ability: Ability::Free });
+    let claiming = claiming.map(|(instance, seen)| Taker::claiming(instance, seen));
     let mut takers: BTreeMap<Text, Taker> = claiming.map(|taker| (taker.instance.clone(), taker)).collect();
     let (mut after, mut looked) = (None, 0);
     loop {
@@ -186,13 +204,19 @@ pub(crate) async fn takers(shared: &Shared, namespace: &Text) -> Result<Vec<Take
             let claimed_at = takers.get(&body.instance).map(|taker| taker.seen.at);
             match &body.state {
                 // What it claims with is newer than what it registered with.
-                State::Active if claimed_at.is_some_and(|at| at >= body.last_seen_at) => {}
-                State::Active | State::Draining(_) | State::Drained(_)
-                    if claimed_at.is_some() || body.silent_at() > now =>
-                {
-                    takers.insert(body.instance.clone(), Taker::of(body));
+                State::Active if claimed_at.is_some_and(|at| at >= body.last_seen_at) => {
+                    let overdue = |taker: &mut Taker| taker.overdue_at = taker.seen.at + body.seen_every_ms();
+                    takers.entry(body.instance.clone()).and_modify(overdue);
                 }
-                _ => drop(takers.remove(&body.instance)),
+                State::Left { .. } => drop(takers.remove(&body.instance)),
+                _ => {
+                    let is_silent = claimed_at.is_none() && body.silent_at() <= now;
+                    let mut taker = Taker::of(body);
+                    if is_silent {
+                        taker.ability = Ability::Dead;
+                    }
+                    takers.insert(taker.instance.clone(), taker);
+                }
             }
         }
         if after.is_none() {

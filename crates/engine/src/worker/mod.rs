@@ -10,10 +10,10 @@ mod list;
 pub(crate) mod roster;
 mod verbs;
 
-pub(crate) use enter::claimed;
+pub(crate) use enter::{claimed, waits};
 pub(crate) use list::{Ability, Taker, get, list, takers};
 pub(crate) use roster::Roster;
-pub(crate) use verbs::{Admitted, admit, deregister, drain, heartbeat, mark_dead, register, renewed, undrain};
+pub(crate) use verbs::{Admitted, admit, alive, deregister, drain, heartbeat, judge, mark_dead, register, undrain};
 
 use crate::notices::Told;
 use std::collections::BTreeMap;
@@ -35,8 +35,9 @@ pub struct Registration {
     pub instance: Text,
     /// Differs from one start of the process to the next.
     pub boot_id: Text,
-    pub lanes: Vec<Text>,
-    /// `None`: any kind.
+    /// `None`: the lane `default`. An empty list is refused.
+    pub lanes: Option<Vec<Text>>,
+    /// `None`: any kind. An empty list is refused.
     pub kinds: Option<Vec<Text>>,
     pub capabilities: Vec<Text>,
     pub capacity: Option<u32>,
@@ -54,7 +55,7 @@ impl Registration {
             worker: worker.into(),
             instance: instance.into(),
             boot_id: boot_id.into(),
-            lanes: Vec::new(),
+            lanes: None,
             kinds: None,
             capabilities: Vec::new(),
             capacity: None,
@@ -67,7 +68,7 @@ impl Registration {
     }
 
     pub fn lane(mut self, lane: impl Into<Text>) -> Self {
-        self.lanes.push(lane.into());
+        self.lanes.get_or_insert_default().push(lane.into());
         self
     }
 

@@ -12,10 +12,11 @@ use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use weft_core::error::Rejection;
+use weft_core::limits::WORKER_TTL_MS_DEFAULT;
 use weft_core::record::worker::{Body, State};
 use weft_core::record::{Key, Record, Worker};
 use weft_core::schema::{Kind, PartMask};
-use weft_core::text::{Capabilities, Text};
+use weft_core::text::{Capabilities, LANE_DEFAULT, Text};
 use weft_core::{PartitionId, Time};
 use weft_store::{Page, Range, Scan, Target};
 
@@ -73,26 +74,48 @@ pub(crate) enum Standing {
         stirred: Stirred,
         /// It is time to write that it was seen.
         stale: bool,
-        /// Of one that registered. What an earlier claim offered never fills in for what a later one leaves out.
-        offer: Option<Offer>,
+        offer: Offer,
     },
 }
 
-/// What a process said that it takes when it registered.
+/// What a process takes, for what its claims leave out.
 pub(crate) struct Offer {
     pub lanes: Vec<Text>,
     pub kinds: Option<Vec<Text>>,
     pub capabilities: Capabilities,
 }
 
-/// Resolves when a waiting claim should look again whether it may wait.
-pub(crate) struct Stirred(Option<Listener>);
+impl Offer {
+    /// Offer of a process that is not registered.
+    pub fn unknown() -> Self {
+        Self { lanes: vec![LANE_DEFAULT.into()], kinds: None, capabilities: Capabilities::default() }
+    }
+
+    /// A process that registered offers all that it registered. Of one that only claims an earlier claim fills in for the
+    /// lanes and for nothing else: kinds and capabilities are those of each claim.
+    pub fn of(body: &Body) -> Self {
+        match body.lease_session() {
+            Some(_) => {
+                Self { lanes: body.lanes.clone(), kinds: body.kinds.clone(), capabilities: body.capabilities.clone() }
+            }
+            None => Self { lanes: body.lanes.clone(), ..Self::unknown() },
+        }
+    }
+}
+
+/// What a waiting claim needs of its process.
+pub(crate) struct Stirred {
+    bell: Option<Listener>,
+    /// How often it is written that the process was seen.
+    pub seen_every_ms: u64,
+}
 
 impl Stirred {
-    pub const NEVER: Stirred = Stirred(None);
+    pub const NEVER: Stirred = Stirred { bell: None, seen_every_ms: WORKER_TTL_MS_DEFAULT / 3 };
 
+    /// Resolves when the claim should look again whether it may wait.
     pub async fn wait(&mut self) {
-        match &mut self.0 {
+        match &mut self.bell {
             // The process is not known any more: that is a reason too.
             Some(stirred) => drop(stirred.rung().await),
             None => future::pending().await,
@@ -125,7 +148,7 @@ impl Known {
     }
 
     fn stirred(&self) -> Stirred {
-        Stirred(Some(self.stir.listen()))
+        Stirred { bell: Some(self.stir.listen()), seen_every_ms: self.body.seen_every_ms() }
     }
 }
 
@@ -143,8 +166,8 @@ impl Roster {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Judges a claim by what is known.
-    pub fn judge(
+    /// Judges a claim by what is known. If it is `stale` the caller writes that its process was seen: nobody else is told.
+    pub(super) fn judge(
         &self,
         namespace: &Text,
         instance: &Text,
@@ -182,12 +205,7 @@ impl Roster {
         if class(&body.state) == Class::Draining {
             return Ok(Standing::Draining { session, stale });
         }
-        let offer = session.map(|_| Offer {
-            lanes: body.lanes.clone(),
-            kinds: body.kinds.clone(),
-            capabilities: body.capabilities.clone(),
-        });
-        Ok(Standing::Free { session, stirred: known.stirred(), stale, offer })
+        Ok(Standing::Free { session, stirred: known.stirred(), stale, offer: Offer::of(body) })
     }
 
     /// A process that never registered was let in to claim: whether it is to be entered, or again, and in how many

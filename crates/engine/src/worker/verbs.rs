@@ -8,7 +8,7 @@ use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::notices::Told;
 use crate::place;
-use crate::request::Claim;
+use crate::request::{Claim, not_empty};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub(crate) enum Admitted {
     Yes {
         session: Option<u64>,
         stirred: Stirred,
-        /// What stands for what the claim does not say.
-        offer: Option<Offer>,
+        /// Fills in for what the claim leaves out.
+        offer: Offer,
     },
     Draining,
 }
@@ -43,8 +43,9 @@ pub(crate) enum Admitted {
 /// Judges a claim by what is known here.
 pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) -> Result<Admitted, Rejection> {
     roster::keep_fresh(shared);
-    let judge = || shared.roster.judge(&who.namespace, &claim.instance, claim.session, shared.now());
+    let judge = || judge(shared, who, &claim.instance, claim.session);
     let mut standing = judge()?;
+    let mut offer = Offer::unknown();
     if matches!(standing, Standing::LookUp) {
         let found = roster::read(shared, &who.namespace, &claim.instance).await?;
         let worker = found.ok_or(Rejection::WorkerNotFound)?;
@@ -52,30 +53,35 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
         if claim.session.is_some_and(|session| session != worker.body.session) {
             return Err(Rejection::InstanceSuperseded { session: worker.body.session });
         }
+        offer = Offer::of(&worker.body);
         standing = judge()?;
     }
     match standing {
         // It was just read, and there are too many to remember it.
-        Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER, offer: None }),
-        Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER, offer: None }),
-        Standing::Draining { session, stale } => {
-            if stale {
-                seen(shared, who, claim.instance.clone(), session);
-            }
-            Ok(Admitted::Draining)
-        }
-        Standing::Free { session, stirred, stale, offer } => {
-            if stale {
-                seen(shared, who, claim.instance.clone(), session);
-            }
-            Ok(Admitted::Yes { session, stirred, offer })
-        }
+        Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER, offer }),
+        Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER, offer }),
+        Standing::Draining { .. } => Ok(Admitted::Draining),
+        Standing::Free { session, stirred, offer, .. } => Ok(Admitted::Yes { session, stirred, offer }),
     }
 }
 
-/// The holder of a lease renewed it, which it took in this session, 0 if in none. A process that this node does not
-/// know in it is passed.
-pub(crate) fn renewed(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
+/// Judges a claim by what is known here, and writes that its process was seen if it is time to.
+pub(crate) fn judge(
+    shared: &Arc<Shared>,
+    who: &Principal,
+    instance: &Text,
+    session: Option<u64>,
+) -> Result<Standing, Rejection> {
+    let standing = shared.roster.judge(&who.namespace, instance, session, shared.now())?;
+    if let Standing::Draining { session, stale: true } | Standing::Free { session, stale: true, .. } = &standing {
+        seen(shared, who, instance.clone(), *session);
+    }
+    Ok(standing)
+}
+
+/// A process lives that takes leases in this session, 0 if in none. A process that this node does not know in it is
+/// passed.
+pub(crate) fn alive(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
     if shared.roster.touch(&who.namespace, instance, session, shared.now()) {
         seen(shared, who, instance.clone(), Some(session).filter(|session| *session > 0));
     }
@@ -125,11 +131,13 @@ async fn run_once(
 pub(crate) async fn register(shared: &Shared, who: &Principal, it: Registration) -> Result<Registered, Rejection> {
     check_token("boot_id", &it.boot_id, limits::WORKER_MAX)?;
     check_token("instance", &it.instance, limits::WORKER_MAX)?;
+    not_empty("lanes", &it.lanes)?;
+    not_empty("kinds", &it.kinds)?;
     let command = Command::RegisterWorker(Box::new(RegisterWorker {
         name: place::of_worker(shared, &who.namespace, &it.instance),
         worker: it.worker,
         boot_id: it.boot_id,
-        lanes: it.lanes,
+        lanes: it.lanes.unwrap_or_default(),
         kinds: it.kinds,
         capabilities: Capabilities::new(&it.capabilities)?,
         capacity: it.capacity,

@@ -121,7 +121,10 @@ async fn a_full_mailbox_answers_busy_and_does_not_hold_up_who_ends_work() {
     let (submitted, completed) = tokio::join!(submits, client.complete(Completion::of(&work)));
     completed.expect("what ends work has a mailbox of its own");
     let refused: Vec<_> = submitted.iter().filter_map(|answer| answer.as_ref().err()).collect();
-    assert!(refused.iter().all(|refusal| matches!(refusal, Rejection::Busy { retry_after_ms: 1.. })), "{refused:?}");
+    assert!(
+        refused.iter().all(|refusal| matches!(refusal, Rejection::Busy { retry_after_ms: 1.., .. })),
+        "{refused:?}"
+    );
     assert_eq!(engine.stats().since(before).busy, refused.len() as u64);
     let accepted = submitted.len() - refused.len();
     assert!((8..100).contains(&accepted), "{accepted} of 100 were accepted");

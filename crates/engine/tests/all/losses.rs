@@ -205,3 +205,104 @@ async fn rl_17_a_loss_is_told_although_the_store_is_slow_to_answer_and_fails() {
         assert_eq!(losses(&store).len(), 1);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_a_witness_who_saw_more_tells_it_however_much_was_committed_since_the_first_raise() {
+    let store = memory(1).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    for node in [&a, &b] {
+        node.client.submit(Submission::new("mail")).await.unwrap();
+    }
+    let saved = store.save(P0);
+    b.client.submit(Submission::new("mail")).await.unwrap();
+    a.client.submit(Submission::new("mail")).await.unwrap();
+    let seen_seq = store.dump(P0).head.position.seq;
+    store.go_back(&saved);
+    for _ in 0..5 {
+        b.client.submit(Submission::new("mail")).await.unwrap();
+    }
+    assert_eq!(losses(&store).len(), 1);
+    a.client.submit(Submission::new("mail")).await.unwrap();
+    let told = losses(&store);
+    assert!(told.len() == 2 && told[1].2 >= seen_seq, "{told:?}: what only `a` saw, up to {seen_seq}, is told too");
+    b.client.submit(Submission::new("mail")).await.unwrap();
+    assert_eq!(losses(&store).len(), 2, "and told once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_after_a_second_loss_the_range_begins_at_what_is_kept() {
+    let store = memory(1).shared();
+    let node = Node::start(&store, "a").await;
+    node.client.submit(Submission::new("mail")).await.unwrap();
+    let saved = store.save(P0);
+    let kept_seq = store.dump(P0).head.position.seq;
+    for generation in [1, 2] {
+        node.client.submit(Submission::new("mail")).await.unwrap();
+        store.go_back(&saved);
+        node.client.submit(Submission::new("mail")).await.unwrap();
+        let told = losses(&store);
+        assert_eq!((told.len(), told[0].0, told[0].1), (1, generation, kept_seq), "{told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_5_a_claim_that_ran_before_the_raise_is_answered_with_the_generation_it_is_committed_in() {
+    let store = memory(1).shared();
+    let node = Node::start(&store, "a").await;
+    node.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+    let saved = store.save(P0);
+    node.client.submit(Submission::new("bulk").lane("other")).await.unwrap();
+    let claiming = node.client.clone();
+    let claimed = tokio::spawn(async move { claiming.claim(worker().wait_ms(5_000)).await });
+    pass(5).await;
+    store.go_back(&saved);
+    node.client.submit(Submission::new("mail")).await.unwrap();
+    let work = claimed.await.unwrap().unwrap().executions.remove(0);
+    assert_eq!((work.generation, store.dump(P0).head.position.generation), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_16_a_loss_is_noticed_although_nobody_commits_in_the_partition_again() {
+    let store = memory(8).shared();
+    let node = Node::start(&store, "a").await;
+    let home = weft_engine::registry::nodes(&store).await.unwrap()[0].partition;
+    let (saved, lost) = loop {
+        let before: Vec<_> = (0..8).map(|index| store.save(PartitionId(index))).collect();
+        let id = node.client.submit(Submission::new("mail")).await.unwrap().id;
+        if id.partition() != home {
+            break (before.into_iter().nth(usize::from(id.partition().0)).unwrap(), id.partition());
+        }
+    };
+    store.go_back(&saved);
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    assert_eq!(store.dump(lost).head.position.generation, 1);
+    assert_eq!(node.engine.stats().data_lost, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_a_dead_witness_who_saw_more_is_compared_after_a_raise_by_one_who_saw_less() {
+    let store = memory(8).shared();
+    let (a, b) = (Node::start(&store, "a").await, Node::start(&store, "b").await);
+    let nodes = weft_engine::registry::nodes(&store).await.unwrap();
+    let id = loop {
+        let id = a.client.submit(Submission::new("mail")).await.unwrap().id;
+        if nodes.iter().all(|node| node.partition != id.partition()) {
+            break id;
+        }
+    };
+    let saved = store.save(id.partition());
+    b.client.change_priority(Prioritising::new(id, 1)).await.unwrap();
+    for priority in 2..12 {
+        a.client.change_priority(Prioritising::new(id, priority)).await.unwrap();
+    }
+    let seen = store.dump(id.partition()).head.position;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    a.kill();
+    store.go_back(&saved);
+    b.client.change_priority(Prioritising::new(id, 1)).await.unwrap();
+    let head = store.dump(id.partition()).head.position;
+    assert!(head.generation == 1 && head.seq < seen.seq + GAP, "{head:?}: raised by `b`, who saw less than {seen:?}");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let head = store.dump(id.partition()).head.position;
+    assert!(head.generation == 2 && head.seq >= seen.seq + GAP, "{head:?}: what `a` saw, up to {seen:?}, is told too");
+}

@@ -44,15 +44,33 @@ async fn rl_77_a_store_that_takes_nothing_makes_callers_busy_and_comes_back() {
 
 #[tokio::test(start_paused = true)]
 async fn sr_20_an_outage_of_the_store_is_no_items_fault() {
-    let (_store, faulty, engine) = open_faulty(Faults::default(), Config::default()).await;
+    // SC-168: reads work, and for an hour no commit does.
+    let (store, faulty, engine) = open_faulty(Faults::default(), Config::default()).await;
     let client = engine.client("shop").unwrap();
-    let id = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
-    faulty.set_faults(Faults { read_error: 1000, commit_not_applied: 1000, ..Faults::default() });
-    pass(3_600_000).await;
+    let delayed = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
+    let leased = client.submit(Submission::new("mail")).await.unwrap().id;
+    client.claim(worker().lease_ms(1_000)).await.unwrap();
+    faulty.set_faults(Faults { commit_not_applied: 1000, ..Faults::default() });
+    let before = engine.stats();
+    for _ in 0..3_600 {
+        linger(1_000).await;
+    }
+    let tried = engine.stats().since(before);
+    assert!(tried.scanner_wakes > 100 && tried.scanner_errors > 100, "the scanners tried: {tried:?}");
+    assert_eq!(tried.scanner_processed, 0);
+    for id in [delayed, leased] {
+        assert!(client.get(id).await.unwrap().execution.trouble().is_none(), "{id}");
+    }
     faulty.set_faults(Faults::default());
-    let work = client.claim(worker().wait_ms(60_000)).await.unwrap().executions.remove(0);
-    assert_eq!(work.id, id);
-    assert!(client.get(id).await.unwrap().execution.trouble().is_none());
+    let mut claimed = Vec::new();
+    while claimed.len() < 2 {
+        claimed.extend(client.claim(worker().wait_ms(60_000)).await.unwrap().executions);
+    }
+    for work in claimed {
+        assert!(client.get(work.id).await.unwrap().execution.trouble().is_none());
+    }
+    let is_letter = |key: &Key| key.kind() == weft_core::schema::Kind::DeadLetter;
+    assert!(!kept(&store).iter().any(is_letter), "nothing is parked");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,19 @@
+use crate::kit::bench::Bench;
+use crate::kit::kinds::{Kind, Memory, OnSqlite};
+use crate::kit::probe::Asked;
 use crate::kit::*;
 use std::collections::BTreeSet;
-use weft_core::ExecutionId;
+use std::sync::Arc;
 use weft_core::command::Fence;
 use weft_core::record::execution::{Outcome, Policy, PublicState, Retry};
+use weft_core::schema::{IndexId, PartMask, execution as schema};
+use weft_core::{ExecutionId, Time};
+use weft_engine::config::Filter;
 use weft_engine::{
-    AttemptFilter, Cancellation, Completion, Delaying, Failing, ForceFailing, Holding, ListFilter, Obstacle, Replaying,
-    Submission, Waiting,
+    AttemptFilter, Cancellation, Client, Completion, Delaying, Engine, Failing, ForceFailing, GroupBy, Holding,
+    ListFilter, Obstacle, Prioritising, Replaying, Revoking, Submission, Tagging, Waiting,
 };
+use weft_store::MemoryStore;
 
 #[tokio::test(start_paused = true)]
 async fn ex_70_a_list_shows_each_execution_once_newest_first() {
@@ -51,6 +58,130 @@ async fn ex_70_a_list_shows_each_execution_once_newest_first() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn ex_70_a_count_reads_each_execution_once_and_says_when_its_time_was_over() {
+    let bench = Bench::with(&Memory, 8, Filter::NONE).await;
+    for _ in 0..50 {
+        bench.client.submit(Submission::new("mail")).await.unwrap();
+    }
+    bench.probe.asked();
+    let counted = bench.client.count_within(&ListFilter::default(), GroupBy::ALL, 1_000).await.unwrap();
+    assert_eq!((counted.counts.values().sum::<u64>(), counted.at_least), (50, false));
+    let asked = bench.probe.asked();
+    let walks: Vec<_> = asked.iter().filter(|asked| asked.is_of(IndexId::ByCreated)).collect();
+    assert!(walks.iter().all(|walk| matches!(walk, Asked::Scan(Some(_), _))), "no page is merged: {walks:?}");
+    assert_eq!(walks.len(), 8);
+    let counted = bench.client.count_within(&ListFilter::default(), GroupBy::ALL, 0).await.unwrap();
+    assert_eq!((counted.counts.len(), counted.at_least), (0, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_count_loads_only_the_parts_that_its_groups_need() {
+    let bench = Bench::with(&Memory, 4, Filter::NONE).await;
+    for n in 0..20 {
+        let id = bench.client.submit(Submission::new("mail")).await.unwrap().id;
+        if n % 4 == 0 {
+            bench.client.hold(Holding::new(id, "look")).await.unwrap();
+        }
+    }
+    let by_state = GroupBy { state: true, ..GroupBy::default() };
+    let in_state = |state| ListFilter { states: vec![state], ..ListFilter::default() };
+    let tagged = ListFilter { tag: Some(("a".into(), "b".into())), ..ListFilter::default() };
+    let hot = Some(PartMask::of(schema::HOT));
+    let whole = hot.map(|hot| hot.with(PartMask::of(schema::SPEC)).with(PartMask::of(schema::MEMBER)));
+    let with_tags = whole.map(|whole| whole.with(PartMask::of(schema::TAGS)));
+    let rows = [
+        (ListFilter::default(), GroupBy::default(), IndexId::ByCreated, None, 20),
+        (in_state(PublicState::Held), by_state, IndexId::ByState, None, 5),
+        (ListFilter::default(), by_state, IndexId::ByCreated, hot, 20),
+        (in_state(PublicState::Waiting), GroupBy::default(), IndexId::ByCreated, hot, 15),
+        (ListFilter::default(), GroupBy::ALL, IndexId::ByCreated, whole, 20),
+        (tagged, GroupBy::default(), IndexId::ByCreated, with_tags, 0),
+    ];
+    for (filter, by, index, parts, total) in rows {
+        bench.probe.asked();
+        let counted = bench.client.count_within(&filter, by, 1_000).await.unwrap();
+        assert_eq!((counted.counts.values().sum::<u64>(), counted.at_least), (total, false), "{filter:?} {by:?}");
+        let asked = bench.probe.asked();
+        // The first walk of a partition is the one that counts; another looks for members that nobody sees yet.
+        let first = asked.iter().find_map(|asked| match asked {
+            Asked::Scan(Some(_), scan) if asked.is_of(index) => Some(scan.parts),
+            _ => None,
+        });
+        assert_eq!(first, Some(parts), "{filter:?} {by:?}");
+    }
+    let counted = bench.client.count_within(&ListFilter::default(), by_state, 1_000).await.unwrap();
+    let states: Vec<_> = counted.counts.into_iter().map(|((.., state), count)| (state, count)).collect();
+    assert_eq!(states, [(Some(PublicState::Waiting), 15), (Some(PublicState::Held), 5)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_count_at_its_end_when_its_time_is_over_is_exact() {
+    let bench = Bench::with(&Memory, 8, Filter::NONE).await;
+    bench.client.submit(Submission::new("mail")).await.unwrap();
+    let failed = ListFilter { states: vec![PublicState::Failed], ..ListFilter::default() };
+    for by in [GroupBy::default(), GroupBy::ALL] {
+        let counted = bench.client.count_within(&failed, by, 0).await.unwrap();
+        assert_eq!((counted.counts.len(), counted.at_least), (0, false), "there is none to count: {by:?}");
+        let counted = bench.client.count_within(&ListFilter::default(), by, 0).await.unwrap();
+        assert_eq!((counted.counts.len(), counted.at_least), (0, true), "one is not counted: {by:?}");
+    }
+}
+
+/// All entries of a history, read in one page and in pages of one.
+async fn told(client: &Client, id: ExecutionId) -> Vec<String> {
+    let whole = client.history(id, None, 1_000).await.unwrap();
+    let (mut pages, mut place) = (Vec::new(), None);
+    loop {
+        let page = client.history(id, place, 1).await.unwrap();
+        pages.extend(page.entries);
+        match page.next {
+            Some(next) => place = Some(next.to_string().parse().unwrap()),
+            None => break,
+        }
+    }
+    assert_eq!(pages, whole.entries, "page by page it is the same");
+    whole.entries.iter().map(|entry| entry.what.to_string()).collect()
+}
+
+#[tokio::test]
+async fn ex_69_history_is_in_the_order_of_commits_within_one_millisecond() {
+    let memory = MemoryStore::new(1, Arc::new(|| Time::from_ms(1_000_000)));
+    let engine = Engine::open(memory, Default::default()).await.unwrap();
+    let times = history_of_a_full_life(&engine).await;
+    assert_eq!(times.len(), 1, "all at one time");
+    // SQLite has the clock of the machine: among many some fall into one millisecond.
+    let sqlite = OnSqlite::new();
+    let engine = Engine::open(sqlite.open().await, Default::default()).await.unwrap();
+    for _ in 0..20 {
+        history_of_a_full_life(&engine).await;
+    }
+}
+
+/// Leads an execution through every kind of entry, and answers all times of its history.
+async fn history_of_a_full_life(engine: &Engine) -> BTreeSet<Time> {
+    let client = engine.client("shop").unwrap();
+    let id = client.submit(Submission::new("mail")).await.unwrap().id;
+    client.change_priority(Prioritising::new(id, 7)).await.unwrap();
+    let claim = async || client.claim(worker()).await.unwrap().executions.remove(0);
+    claim().await;
+    client.hold(Holding::new(id, "look")).await.unwrap();
+    client.revoke(Revoking::new(id, "mine")).await.unwrap();
+    client.release(id).await.unwrap();
+    claim().await;
+    client.cancel(Cancellation::new(id, "enough").graceful(60_000)).await.unwrap();
+    client.cancel(Cancellation::new(id, "now")).await.unwrap();
+    client.replay(Replaying::new(id, "again")).await.unwrap();
+    let work = claim().await;
+    client.complete(Completion::of(&work)).await.unwrap();
+    client.set_tags(Tagging::new(id).set("seen", "yes")).await.unwrap();
+    let what = told(&client, id).await;
+    let expected = "submitted change_priority claimed hold revoke revoked release claimed cancel cancel cancelled replay \
+                    claimed completed success set_tags";
+    assert_eq!(what.join(" "), expected);
+    client.history(id, None, 1_000).await.unwrap().entries.iter().map(|entry| entry.at).collect()
+}
+
+#[tokio::test(start_paused = true)]
 async fn ex_69_history_tells_the_whole_life_in_order() {
     let kit = open().await;
     let id = kit.submit(Submission::new("mail")).await;
@@ -70,17 +201,7 @@ async fn ex_69_history_tells_the_whole_life_in_order() {
     for word in ["claimed", "failed", "cancelled", "cancel", "replay", "completed"] {
         assert!(what.contains(&word), "{word} is in {what:?}");
     }
-    let mut pages = Vec::new();
-    let mut place = None;
-    loop {
-        let page = kit.client.history(id, place, 1).await.unwrap();
-        pages.extend(page.entries);
-        match page.next {
-            Some(next) => place = Some(next.to_string().parse().unwrap()),
-            None => break,
-        }
-    }
-    assert_eq!(pages, history.entries, "page by page it is the same");
+    assert_eq!(told(&kit.client, id).await, what);
     let attempts = kit.client.attempts(id, AttemptFilter::default()).await.unwrap().attempts;
     assert_eq!(attempts.iter().map(|attempt| attempt.index).collect::<Vec<_>>(), [0, 1, 2]);
 }

@@ -1,4 +1,5 @@
 use crate::kit::*;
+use weft_core::limits::WORKER_TTL_MS_DEFAULT;
 use weft_core::record::execution::{Outcome, Policy, PublicState, Reason};
 use weft_engine::{Cancellation, Claim, Completion, Holding, Notice, Renewal, Submission, Waiting};
 
@@ -182,6 +183,10 @@ async fn sr_57_an_idle_engine_only_looks() {
     let before = kit.engine.stats();
     waiting.await.unwrap().unwrap();
     let idle = kit.engine.stats().since(before);
-    assert_eq!(idle.commits, 0);
-    assert!(idle.store_calls() <= 8, "a minute of idling made {idle:?}");
+    // SD-49: that the process which waits was seen is written every third of its ttl.
+    assert_eq!(idle.commits, 60_000 / (WORKER_TTL_MS_DEFAULT / 3));
+    assert!(idle.store_calls() <= 8 + idle.commits, "a minute of idling made {idle:?}");
+    let before = kit.engine.stats();
+    linger(30_000).await;
+    assert_eq!(kit.engine.stats().since(before).commits, 0, "nobody waits");
 }

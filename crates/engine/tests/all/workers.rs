@@ -4,6 +4,7 @@ use crate::kit::*;
 use crate::nodes::Node;
 use std::collections::BTreeSet;
 use weft_core::command::{Fence, Principal, Scopes};
+use weft_core::error::Rejection;
 use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS, WORKER_TTL_MS_DEFAULT as WORKER_TTL_MS};
 use weft_core::reply::Claimed;
 use weft_core::text::Text;
@@ -171,6 +172,60 @@ async fn s3_a_claim_takes_what_its_process_registered_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn s3_no_capabilities_is_something_else_than_those_that_were_registered() {
+    let kit = open_with(4, Default::default()).await;
+    let registration = Registration::new("mailer", "mailer-1", "a").offers("gpu");
+    let session = kit.client.register(registration).await.unwrap().worker.session;
+    let (plain, needy) = (Submission::new("plain"), Submission::new("needy").needs("gpu"));
+    kit.submit(plain).await;
+    kit.submit(needy).await;
+    let absent = Claim { max: 10, ..worker().session(session) };
+    let none = Claim { capabilities: Some(Vec::new()), ..absent.clone() };
+    for (claim, kind) in [(none, "plain"), (absent, "needy")] {
+        let taken = kit.client.claim(claim).await.unwrap().executions;
+        assert_eq!(taken.iter().map(|work| &*work.kind).collect::<Vec<_>>(), [kind]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3_an_empty_list_of_lanes_or_kinds_is_refused() {
+    let kit = open().await;
+    let claims = [
+        ("lanes", Claim { lanes: Some(Vec::new()), ..worker() }),
+        ("kinds", Claim { kinds: Some(Vec::new()), ..worker() }),
+    ];
+    for (field, claim) in claims {
+        let refused = kit.client.claim(claim).await.unwrap_err();
+        assert!(matches!(&refused, Rejection::InvalidArgument { field: told, .. } if *told == field), "{refused:?}");
+    }
+    let registration = || Registration::new("mailer", "mailer-1", "a");
+    let registrations = [
+        ("lanes", Registration { lanes: Some(Vec::new()), ..registration() }),
+        ("kinds", Registration { kinds: Some(Vec::new()), ..registration() }),
+    ];
+    for (field, registration) in registrations {
+        let refused = kit.client.register(registration).await.unwrap_err();
+        assert!(matches!(&refused, Rejection::InvalidArgument { field: told, .. } if *told == field), "{refused:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_48_a_claim_without_lanes_has_those_that_its_process_claimed_with() {
+    let kit = open_with(4, Default::default()).await;
+    kit.client.claim(worker().lane("mine").kind("rare").offers("gpu")).await.unwrap();
+    linger(CHANGED_MS).await;
+    for lane in ["default", "mine"] {
+        kit.submit(Submission::new("mail").lane(lane)).await;
+    }
+    kit.submit(Submission::new("mail").lane("mine").needs("gpu")).await;
+    for (instance, lane) in [("mailer-1", "mine"), ("mailer-2", "default")] {
+        let taken = kit.client.claim(Claim::new("mailer", instance).max(10)).await.unwrap().executions;
+        let taken: Vec<_> = taken.iter().map(|work| (&*work.lane, work.kind.as_ref())).collect();
+        assert_eq!(taken, [(lane, "mail")], "any kind, and no capability");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn sc_164_a_thousand_leases_of_a_dead_worker_go_to_others_once() {
     let kit = open_with(4, Default::default()).await;
     let session = start(&kit.client, "a").await;
@@ -260,6 +315,37 @@ async fn sd_49_claims_count_as_being_seen() {
     }
     linger(100).await;
     assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "active");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_49_one_whose_claims_wait_and_come_back_empty_stays_active() {
+    for partitions in [1, 4] {
+        let kit = open_with(partitions, Default::default()).await;
+        for round in 0..10 {
+            let reply = kit.client.claim(worker().kind("mail").wait_ms(20_000)).await.unwrap();
+            assert!(reply.executions.is_empty());
+            linger(5).await;
+            let body = kit.client.worker("mailer-1").await.unwrap();
+            assert_eq!(body.state, State::Active, "after {round} rounds");
+        }
+        let id = kit.submit(Submission::new("mail")).await;
+        assert_eq!(kit.client.explain(id).await.unwrap().reasons, [Obstacle::Claimable]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_49_one_whose_claim_waits_longer_than_its_ttl_stays_active() {
+    let kit = open().await;
+    let registration = Registration::new("mailer", "mailer-1", "a").ttl_ms(6_000);
+    let session = kit.client.register(registration).await.unwrap().worker.session;
+    let waiting = kit.client.claim(worker().session(session).wait_ms(60_000));
+    let (reply, _) = tokio::join!(waiting, async {
+        for _ in 0..6 {
+            linger(9_000).await;
+            assert_eq!(kit.client.worker("mailer-1").await.unwrap().state, State::Active);
+        }
+    });
+    assert!(reply.unwrap().executions.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -572,7 +658,7 @@ async fn sd_15_a_claim_of_an_unregistered_process_reads_nothing_more() {
             kit.submit(Submission::new("mail")).await;
         }
         kit.client.claim(worker().lane("empty")).await.unwrap();
-        kit.client.claim(worker()).await.unwrap();
+        kit.client.claim(worker().lane("default")).await.unwrap();
         linger(CHANGED_MS).await;
         let before = kit.engine.stats();
         for _ in 0..19 {
@@ -639,6 +725,32 @@ async fn ex_75_explain_counts_registered_workers() {
     assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllDraining)]);
     kit.client.undrain(WorkerTarget::Instance("t1".into())).await.unwrap();
     assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllFull)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_75_explain_counts_on_nobody_who_lost_the_lease_and_was_not_seen_since() {
+    let kit = open_with(4, Default::default()).await;
+    let registration = || Registration::new("mailer", "mailer-1", "a");
+    let session = kit.client.register(registration()).await.unwrap().worker.session;
+    let id = kit.submit(Submission::new("mail")).await;
+    let seen_at = kit.engine.now();
+    kit.client.claim(worker().session(session)).await.unwrap();
+    let why = async |id| kit.client.explain(id).await.unwrap().reasons;
+    linger(31_000).await;
+    let silent = |lost_at| NoWorker::AllDead { last: "mailer-1".into(), seen_at, lost_at };
+    let lost = [Obstacle::NoWorker(silent(Some(seen_at + 30_000)))];
+    assert_eq!(
+        (why(id).await, &kit.client.explain_for(id, "mailer-1").await.unwrap().reasons[..]),
+        (lost.to_vec(), &lost[..])
+    );
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state, State::Active, "SD-49: not silent for its ttl yet");
+    kit.client.register(registration()).await.unwrap();
+    assert_eq!(why(id).await, [Obstacle::Claimable], "it is back");
+    linger(90_000).await;
+    assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "dead");
+    let seen_at = kit.client.worker("mailer-1").await.unwrap().last_seen_at;
+    let dead = NoWorker::AllDead { last: "mailer-1".into(), seen_at, lost_at: None };
+    assert_eq!(why(id).await, [Obstacle::NoWorker(dead)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -111,14 +111,32 @@ async fn cli_11_every_line_of_stderr_is_a_line_of_the_log() {
     assert_eq!(reports, expected);
 }
 
+/// Why a program did not run.
+async fn not_started(program: &Program) -> String {
+    match finish(program, task()).await {
+        Finish::NotStarted(why) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn cli_12_the_exit_codes_of_a_shell_that_ran_nothing_are_no_failures() {
+    let said = not_started(&shell("./no-such-program; exit")).await;
+    assert!(said.starts_with("exited with code 127, not found; stderr ended with\n"), "{said}");
+    let said = not_started(&shell("/etc/passwd; exit")).await;
+    assert!(said.starts_with("exited with code 126, not executable; stderr ended with\n"), "{said}");
+    // What the program said itself goes first.
+    let said = finish(&shell(r#"echo '{"delay_ms": 5}' > "$WEFT_CONTROL"; exit 127"#), task()).await;
+    assert_eq!(said, Finish::Delay { ms: 5, checkpoint: None });
+}
+
 #[tokio::test]
 async fn cli_12_a_program_that_cannot_be_started_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
     let check = async |program: &std::path::Path, why: &str| {
-        let Failure { category, message, retry, .. } = failure(&Program::new(vec![program.into()], supervisor())).await;
-        assert_eq!((category.as_str(), retry), (category::SPAWN, Retry::Policy));
+        let message = not_started(&Program::new(vec![program.into()], supervisor())).await;
         assert!(message.contains(&program.display().to_string()) && message.contains(why), "{message}");
     };
     check("no-such-program-anywhere".as_ref(), "name a program on the PATH").await;
@@ -130,9 +148,8 @@ async fn cli_12_a_program_that_cannot_be_started_is_named() {
 #[tokio::test]
 async fn cli_12_a_supervisor_that_is_none_is_named() {
     let missing = Program::shell("true", vec!["/no/such/supervisor".into()]);
-    assert!(failure(&missing).await.message.contains("could not start the supervisor `/no/such/supervisor`"));
+    assert!(not_started(&missing).await.contains("could not start the supervisor `/no/such/supervisor`"));
     let other = Program::shell("true", vec!["/bin/sh".into(), "-c".into(), "echo what is this >&2; exit 2".into()]);
-    let Failure { category, message, .. } = failure(&other).await;
-    assert_eq!(category, category::SPAWN);
+    let message = not_started(&other).await;
     assert!(message.contains("supervisor ended before") && message.ends_with("what is this"), "{message}");
 }

@@ -228,6 +228,16 @@ methods! {
     list_nodes() nothing ListNodes;
     /// Lets a node drain and stop, named by its id or its name.
     drain_node(node) body DrainNode;
+    /// The scanners of the node that answers, and how they are doing.
+    list_scanners() nothing ListScanners;
+    /// One page of the items that scanners could not handle.
+    list_parked() query ListParked;
+    /// Lets a parked item be tried again, at once.
+    retry_parked(item) body RetryParked;
+    /// Gives a parked item up.
+    discard_parked(item) body DiscardParked;
+    /// Lets up to a thousand parked items be tried again, at once.
+    retry_all_parked() body RetryAllParked;
 }
 
 #[cfg(test)]

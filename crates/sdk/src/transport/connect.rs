@@ -70,9 +70,8 @@ async fn open(trust: &Trust, uri: &http::Uri) -> Result<Link, Error> {
     match TlsConnector::from(config).connect(name, stream).await {
         Ok(stream) => Ok(Link::Tls(Box::new(TokioIo::new(stream)))),
         Err(error) => {
-            let advice = weft_tls::advice(&error, "ca_file").map_or_else(String::new, |advice| format!(": {advice}"));
-            let message = format!("could not connect to `{host}:{port}`: {error}{advice}");
-            Err(Error::unreachable(message, error))
+            let why = weft_tls::advice(&error, "ca_file").unwrap_or_else(|| error.to_string());
+            Err(Error::unreachable(format!("could not connect to `{host}:{port}`: {why}"), error))
         }
     }
 }

@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -181,12 +181,17 @@ impl Http {
                 _ => Error::unreachable(message, error),
             };
         }
-        let mut message = format!("`{}` gave no answer: {error}", self.shared.base);
-        let mut cause = error.source();
-        while let Some(why) = cause {
-            message.push_str(&format!(": {why}"));
-            cause = why.source();
-        }
+        let causes = || std::iter::successors(error.source(), |&cause| cause.source());
+        let is_garbled = |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+        let message = match self.shared.base.strip_prefix("http://") {
+            Some(at) if causes().any(is_garbled) => {
+                format!("`http://{at}` answers, but not in HTTP; a server with TLS is at `https://{at}`")
+            }
+            _ => {
+                let causes: String = causes().map(|cause| format!(": {cause}")).collect();
+                format!("`{}` gave no answer: {error}{causes}", self.shared.base)
+            }
+        };
         Error::unreachable(message, error)
     }
 }

@@ -92,7 +92,7 @@ impl Worker {
 
     /// A lane with its share among the lanes of this worker.
     pub fn weighted_lane(mut self, lane: impl Into<String>, weight: impl Into<Option<u32>>) -> Self {
-        self.settings.lanes.push(LaneWish { lane: lane.into(), weight: weight.into() });
+        self.settings.lanes.get_or_insert_default().push(LaneWish { lane: lane.into(), weight: weight.into() });
         self
     }
 

@@ -88,10 +88,12 @@ of its own. These are all metrics there are.
   meets; the rest are `other`.
 - **Histograms** of seconds have buckets that double from 0.5 ms to 65.5 s.
 - **Each node tells what it did itself.** Sum counters over nodes. What is counted in the store, `weft_executions`,
-  `weft_queue_oldest_seconds`, `weft_capability_sets`, `weft_workers`, `weft_scanner_parked`, `weft_retention_backlog`,
-  `weft_cancel_backlog` and `weft_continuations`, is the same on every node: take the maximum. It is counted in the
-  background when somebody reads the metrics, at most every 10 s, so a reading shows what the one before it asked for. The
-  walk is bounded: beyond 10000 claimable executions in a lane, 2000 in another state or 2000 that are active, the bound is
-  what is shown.
+  `weft_queue_oldest_seconds`, `weft_capability_sets`, `weft_workers` and `weft_scanner_parked`, is the same on every node:
+  take the maximum. It is counted in the background when somebody reads the metrics, at most every 10 s, so a reading shows
+  what the one before it asked for. The walk is bounded: beyond 10000 claimable executions in a lane, 2000 in another state
+  or 2000 that are active, the bound is what is shown.
+- **Backlogs**, `weft_sibling_cancel_backlog`, `weft_retention_backlog`, `weft_cancel_backlog` and `weft_continuations`, are the
+  same on every node too. Scanners count them after a look at the due index, without a scrape. A count that not every
+  partition answered changes nothing: the gauge stands.
 - A dashboard for Grafana and alert rules for Prometheus are in [grafana](grafana/).
 ";

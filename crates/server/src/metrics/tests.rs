@@ -96,16 +96,13 @@ async fn ops_10_the_exposition_is_the_table_and_every_line_parses() {
         "weft_queue_oldest_seconds",
         "weft_groups_decided_total",
         "weft_sibling_cancels_total",
-        "weft_sibling_cancel_backlog",
         "weft_claim_refusals_total",
         "weft_capability_sets",
         "weft_workers",
         "weft_store_connections",
         "weft_store_wal_bytes",
         "weft_scanner_parked",
-        "weft_retention_backlog",
-        "weft_cancel_backlog",
-        "weft_continuations",
+        "weft_scanner_backlog",
     ];
     assert_eq!(silent, expected);
 }

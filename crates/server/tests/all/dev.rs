@@ -9,14 +9,18 @@ use weft_server::{App, ListenError, Listener, Options};
 async fn api_26_a_foreign_host_or_origin_is_refused() {
     let server = Server::dev().await;
     let mut http = server.http().await;
+    let (own, own_with_tls) = (format!("http://{}", server.address), format!("https://{}", server.address));
     for (name, value, good) in [
         ("host", "localhost:7700", true),
         ("host", "LOCALHOST", true),
         ("host", "[::1]:7700", true),
         ("host", "evil.example", false),
         ("host", "127.0.0.1.evil.example", false),
-        ("origin", "http://localhost:3000", true),
-        ("origin", "http://LocalHost:3000", true),
+        ("origin", own.as_str(), true),
+        ("origin", own_with_tls.as_str(), false),
+        ("origin", "http://localhost:3000", false),
+        ("origin", "http://127.0.0.1:3000", false),
+        ("origin", "http://127.0.0.1", false),
         ("origin", "https://evil.example", false),
         ("origin", "null", false),
     ] {
@@ -25,8 +29,12 @@ async fn api_26_a_foreign_host_or_origin_is_refused() {
             assert_eq!(answer.status == 403, !good, "{name}: {value} {path} {answer:?}");
         }
     }
-    let submit = Request::post("/v1/executions").header("origin", "https://evil.example");
-    http.send(submit, json!({ "kind": "mail" }).to_string()).await.refused(403, "forbidden");
+    for page in ["https://evil.example", "http://localhost:3000"] {
+        let submit = Request::post("/v1/executions").header("origin", page);
+        let refused = http.send(submit, json!({ "kind": "mail" }).to_string()).await.refused(403, "forbidden");
+        let (detail, hint) = (refused["detail"].to_string(), refused["hint"].to_string());
+        assert!(detail.contains(page) && detail.contains(&own) && hint.contains("server.cors_origins"), "{refused}");
+    }
     assert_eq!(http.get("/v1/executions/count").await.good()["total"], 0, "nothing was stored");
 }
 
@@ -57,7 +65,7 @@ async fn api_23_without_a_header_the_default_namespace_is_meant() {
 
 #[tokio::test]
 async fn api_53_a_page_that_is_listed_may_call_a_server_without_keys() {
-    let page = "https://shop.example";
+    let page = "http://localhost:3000";
     let options =
         Options { cors_origins: weft_server::Origins::parse(&[page.to_string()], true).unwrap(), ..Options::dev() };
     let server = Server::start(engine().await, options).await;

@@ -4,7 +4,10 @@ use crate::kit::*;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use weft_server::Stopped;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use weft_server::{Options, Stopped};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn api_54_a_server_that_stops_loses_no_answer_and_lets_waiting_claims_go() {
@@ -83,4 +86,18 @@ async fn api_54_while_it_stops_a_node_says_so() {
     http.post("/v1/executions", json!({ "kind": "mail" })).await.refused(503, "draining");
     assert_eq!(within(last).await.unwrap().status, 201);
     assert_eq!(server.stop().await, Stopped::Clean);
+}
+
+#[tokio::test]
+async fn api_54_a_request_that_was_sent_half_does_not_hold_up_the_stop() {
+    let options = Options { drain: Duration::from_secs(3), ..Options::dev() };
+    let mut server = Server::start(engine().await, options).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    let head = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    until("it is on its way", || server.level("weft_http_in_flight") == 1).await;
+    assert_eq!(server.stop().await, Stopped::Clean);
+    let mut answer = String::new();
+    within(stream.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(r#""code":"draining""#), "{answer}");
 }

@@ -220,11 +220,11 @@ async fn the_namespaces_of_a_key_are_listed_with_exact_counts() {
         let body = json!({ "kind": "mail", "delay_ms": delay_ms });
         all.call_with("POST", "/v1/executions", &body, &inside).await.good();
     }
-    let bank = json!({ "name": "bank", "executions": 1, "states": { "waiting": 1 } });
-    let shop = json!({ "name": "shop", "executions": 3, "states": { "delayed": 1, "waiting": 2 } });
+    let bank = json!({ "name": "bank", "executions": 1, "at_least": false, "states": { "waiting": 1 } });
+    let shop = json!({ "name": "shop", "executions": 3, "at_least": false, "states": { "delayed": 1, "waiting": 2 } });
     assert_eq!(walked(&mut all, "/v1/namespaces").await, [bank, shop.clone()]);
     let two = server.key(Scopes::SUBMIT, &["shop", "none"]);
-    let none = json!({ "name": "none", "executions": 0, "states": {} });
+    let none = json!({ "name": "none", "executions": 0, "at_least": false, "states": {} });
     assert_eq!(walked(&mut server.http_as(&two).await, "/v1/namespaces").await, [none, shop]);
 }
 

@@ -266,6 +266,25 @@ async fn api_4_a_head_that_cannot_be_read_gets_a_problem_too() {
     }
 }
 
+#[tokio::test]
+async fn a_malformed_chunk_is_the_callers_fault_and_is_named() {
+    let server = Server::dev().await;
+    let head = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (chunks, cause) in [
+        ("ZZ\r\n{}\r\n0\r\n\r\n".to_string(), "size"),
+        (format!("ZZ\r\n{}", "x".repeat(1 << 20)), "size"),
+        ("2\r\n{}and more\r\n0\r\n\r\n".to_string(), "chunk body"),
+        ("fffffffffffffffff\r\n{}\r\n".to_string(), "overflow"),
+    ] {
+        let answer = said(&server, &format!("{head}{chunks}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("connection: close\r\n"), "{answer}");
+        assert!(answer.contains(r#""code":"invalid_argument""#) && answer.contains(r#""field":"body""#), "{answer}");
+        assert!(answer.contains(cause), "{cause}: {answer}");
+    }
+    let cut_off = said(&server, &format!("{head}2\r\n{{")).await;
+    assert!(cut_off.starts_with("HTTP/1.1 408 "), "{cut_off}");
+}
+
 /// What the server says to these bytes before it is told that no more come.
 async fn said(server: &Server, bytes: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -298,6 +317,9 @@ async fn ex_8_an_option_without_effect_is_refused() {
     for (path, body, field) in [
         ("/v1/work/claim", with("max_bytes", json!(5)), "max_bytes"),
         ("/v1/work/claim", ignored, "capabilities"),
+        ("/v1/work/claim", json!({ "worker": "pool", "instance": "pool-1", "lanes": [] }), "lanes"),
+        ("/v1/work/claim", json!({ "worker": "pool", "instance": "pool-1", "kinds": [] }), "kinds"),
+        ("/v1/workers", json!({ "worker": "pool", "instance": "pool-1", "boot_id": "a", "lanes": [] }), "lanes"),
         ("/v1/workers/pool-1/heartbeat", json!({ "session": 1, "renew_ms": 30000 }), "renew_ms"),
         ("/v1/workers/undrain", json!({ "instance": "pool-1", "reason": "x" }), "reason"),
         ("/v1/workers/undrain", json!({ "instance": "pool-1", "deadline_ms": 5 }), "deadline_ms"),

@@ -1,6 +1,7 @@
 //! Every changing call, twice: one effect and one answer.
 
 use crate::kit::*;
+use crate::parked;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use weft_api::OPERATIONS;
@@ -24,7 +25,7 @@ impl Twice {
     /// Calls twice with one key, and once more with another body if there is one, which is a conflict.
     async fn call(&mut self, id: &str, execution: &str, body: Value, other: Option<Value>) -> Value {
         let (method, path) = self.cover(id);
-        let path = ["{execution}", "{instance}", "{node}", "{flow}"]
+        let path = ["{execution}", "{instance}", "{node}", "{flow}", "{item}"]
             .into_iter()
             .fold(path.to_string(), |path, name| path.replace(name, execution));
         self.keys += 1;
@@ -73,7 +74,8 @@ impl Twice {
 
 #[tokio::test]
 async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key() {
-    let server = Server::dev().await;
+    let letters = (1..4).map(|number| parked::letter(number, "lease_expiry", None)).collect();
+    let server = Server::start(parked::engine_with(letters).await, weft_server::Options::dev()).await;
     let mut it = Twice { http: server.http().await, covered: BTreeSet::new(), keys: 0 };
     let delayed = json!({ "kind": "mail", "delay_ms": 60000 });
     let made = it.call("submit_execution", "", delayed, Some(json!({ "kind": "post" }))).await;
@@ -158,6 +160,7 @@ async fn api_9_every_changing_call_has_one_effect_and_one_answer_under_one_key()
     flows_twice(&mut it).await;
     members_twice(&mut it).await;
     workers_twice(&mut it).await;
+    parked_twice(&mut it).await;
     let node = it.http.get("/v1/nodes").await.good()["items"][0]["id"].as_str().unwrap().to_string();
     let asked = it.call("drain_node", &node, json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
     assert_eq!(asked, json!({ "node": node, "draining": true }));
@@ -225,6 +228,15 @@ async fn members_twice(it: &mut Twice) {
     it.call("seal_own_members", "", seal(&["b"]), Some(seal(&["a", "b"]))).await;
     let finish = |outcome: &str| task.held(json!({ "outcome": outcome }));
     it.call("finish_own_flow", "", finish("completed"), Some(finish("failed"))).await;
+}
+
+async fn parked_twice(it: &mut Twice) {
+    let listed = it.http.get("/v1/parked").await.good();
+    let id = |at: usize| listed["items"][at]["id"].as_str().unwrap().to_string();
+    it.call("discard_parked", &id(0), json!({ "reason": "x" }), Some(json!({ "reason": "y" }))).await;
+    it.call("retry_parked", &id(1), json!({}), None).await;
+    let all = it.call("retry_all_parked", "", json!({}), Some(json!({ "scanner": "lease_expiry" }))).await;
+    assert_eq!(all["nothing_left"], 1, "the repeat tells the same, though nothing was left");
 }
 
 /// The registry: what is answered is known only after several commits.

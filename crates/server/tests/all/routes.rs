@@ -100,6 +100,11 @@ const LETTERS: &[(&str, &str)] = &[
     ("get_config", "a"),
     ("list_nodes", "o"),
     ("drain_node", "o"),
+    ("list_scanners", "o"),
+    ("list_parked", "o"),
+    ("retry_parked", "o"),
+    ("discard_parked", "o"),
+    ("retry_all_parked", "o"),
 ];
 
 /// True if a key with this one scope may call. `admin` is more than `operate`, and both may read.
@@ -160,6 +165,7 @@ fn request(spec: &Spec, (execution, flow): (&str, &str)) -> (String, Value) {
         "start_bulk" => json!({ "filter": { "lane": "empty" }, "verb": "cancel" }),
         "register_worker" => json!({ "worker": "a", "instance": "b", "boot_id": "c" }),
         "drain_workers" | "undrain_workers" => json!({ "instance": "nobody", "session": 1 }),
+        "discard_parked" => json!({ "reason": "x" }),
         "create_key" => json!({ "name": "a", "scopes": ["submit"], "namespaces": ["shop"] }),
         _ if spec.body.is_none() => Value::Null,
         _ => json!({}),
@@ -168,6 +174,7 @@ fn request(spec: &Spec, (execution, flow): (&str, &str)) -> (String, Value) {
     let query = if spec.id == "deregister_worker" { "?session=1" } else { "" };
     let path = path.replace("{job}", "none").replace("{instance}", "nobody").replace("{key}", "abcdefgh");
     let path = path.replace("{node}", "nobody").replace("{flow}", flow).replace("{member}", "a");
+    let path = path.replace("{item}", "d_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7");
     (path + query, body)
 }
 

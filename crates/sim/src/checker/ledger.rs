@@ -13,7 +13,7 @@ use weft_core::record::execution::{AfterFailure, LeaseEnd, Outcome, State};
 use weft_core::record::{Key, Record};
 use weft_core::reply::{Cancelled, Children, Claimed, RecordedStep, Renewed, StepValue, Submitted};
 use weft_core::text::Text;
-use weft_core::{ExecutionId, LeaseId, Time};
+use weft_core::{ExecutionId, FlowId, LeaseId, PartitionId, Time};
 use weft_engine::Answered;
 use weft_engine::client::Completed;
 
@@ -75,20 +75,31 @@ pub struct Ledger {
     /// What every idempotency key and request id was answered with, and until when that holds.
     keys: BTreeMap<Bytes, (ExecutionId, u64)>,
     requests: BTreeMap<Bytes, ExecutionId>,
-    /// (execution, epoch) as handed to workers.
-    handed: BTreeMap<(ExecutionId, u64), LeaseId>,
+    /// (execution, generation, epoch) as handed to workers.
+    handed: BTreeMap<(ExecutionId, u64, u64), LeaseId>,
     waits: u64,
     pub asked: u64,
     pub answered: u64,
 }
 
+impl Ledger {
+    /// Forgets what was answered about executions that are lost, and which calls on the partition were refused: a commit
+    /// that was on its way when the store lost the bar of it may still be carried out.
+    pub(super) fn go_back(&mut self, partition: PartitionId, is_kept: impl Fn(&ExecutionId) -> bool) {
+        self.keys.retain(|_, (id, _)| id.partition() != partition || is_kept(id));
+        self.requests.retain(|_, id| id.partition() != partition || is_kept(id));
+        let elsewhere = |note: &Note| note.id.is_some_and(|id| id.partition() != partition);
+        self.refused.retain(|token| self.sent.get(token).is_some_and(elsewhere));
+    }
+}
+
 impl Judge {
-    /// A token was seen in a record or an event.
-    pub(super) fn trace(&mut self, token: Text) {
+    /// A token was seen in a record or an event of the execution.
+    pub(super) fn trace(&mut self, id: ExecutionId, token: Text) {
         if self.ledger.refused.contains(&token) {
             self.violation("RI-2", format!("`{token}` was refused, but left a trace"));
         }
-        self.facts.traces.insert(token);
+        self.facts.traces.insert(token, id.partition());
     }
 
     pub fn register(&mut self, instance: Text, offer: super::Offer) {
@@ -130,7 +141,7 @@ impl Judge {
 
     /// The caller gave up on a call that was refused, for good.
     pub fn given_up(&mut self, note: &Note) {
-        if !note.uncertain {
+        if !note.uncertain && !self.met_loss(note) {
             self.ledger.refused.insert(note.token.clone());
         }
     }
@@ -150,7 +161,7 @@ impl Judge {
             Rejection::Unavailable { outcome_unknown: true, .. } => return,
             _ => {}
         }
-        if !note.uncertain && self.facts.traces.contains(token) {
+        if !note.uncertain && !self.met_loss(note) && self.facts.traces.contains_key(token) {
             self.violation("RI-2", format!("{verb} `{token}` was refused with {rejection:?}, but left a trace"));
         }
         if let (Some(id), Some(fence), "complete") = (note.id, note.fence, verb)
@@ -167,7 +178,11 @@ impl Judge {
             self.violation("RI-7", format!("{} `{}` passed with a fence that no lease has", note.verb, note.token));
             return;
         }
+        if note.id.is_some() && self.met_loss(note) {
+            return;
+        }
         match ack {
+            Ack::Submitted(submitted) if self.lost_since(submitted.id.partition(), note.sent_ms) => {}
             Ack::Submitted(submitted) => self.accepted_submit(note, submitted),
             Ack::Claimed(works) => works.iter().for_each(|work| self.accepted_claim(note, work)),
             Ack::Renewed(_) | Ack::Progressed(_) | Ack::Children(Children::Decided { .. }) => self.accepted_held(note),
@@ -212,7 +227,7 @@ impl Judge {
     }
 
     fn accepted_trace(&mut self, note: &Note) {
-        if !self.is_purged(note) && !self.facts.traces.contains(&note.token) {
+        if !self.is_purged(note) && !self.facts.traces.contains_key(&note.token) {
             self.untrue(note, "nothing of it is in the store");
         }
     }
@@ -246,8 +261,28 @@ impl Judge {
         }
     }
 
+    /// A caller was told that a flow was submitted. Whether the flow and its members are still there is another matter: an
+    /// empty flow without retention is purged before its client hears of it.
+    pub fn accepted_flow(&mut self, flow: FlowId, members: &[ExecutionId], sent_ms: u64, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.log.line(&format!("{now_ms} submit_flow {flow} {}", members.len()));
+        if self.lost_since(flow.partition(), sent_ms) {
+            return;
+        }
+        if !self.facts.flows.contains(&flow) {
+            self.violation("RI-1", format!("{flow} was acknowledged and was never stored"));
+        }
+        if let Some(member) = members.iter().find(|member| !self.facts.inputs.contains_key(member)) {
+            self.violation("RI-1", format!("{member} of {flow} was acknowledged and was never stored"));
+        }
+    }
+
     fn accepted_claim(&mut self, note: &Note, work: &Claimed) {
+        if self.lost_since(work.id.partition(), note.sent_ms) {
+            return;
+        }
         let known = self.facts.leases.get(&work.lease);
+        let issued = known.map_or(0, |fact| fact.generation);
         if !known.is_some_and(|fact| fact.execution == work.id && fact.epoch == work.epoch) {
             let what = format!("lease {} of {} is not in the store", work.lease, work.id);
             return self.untrue(note, what);
@@ -255,8 +290,14 @@ impl Judge {
         if self.facts.inputs.get(&work.id) != Some(&work.input) {
             self.violation("E22", format!("{} was handed out with another input than it was submitted with", work.id));
         }
-        let first = *self.ledger.handed.entry((work.id, work.epoch)).or_insert(work.lease);
-        if first != work.lease {
+        if work.generation != issued {
+            let what = format!("{} was handed out at generation {}, issued at {issued}", work.lease, work.generation);
+            self.violation("RL-5", what);
+        }
+        let pair = (work.id, work.generation, work.epoch);
+        let first = self.ledger.handed.insert(pair, work.lease).unwrap_or(work.lease);
+        // Between a loss and its notice a pair can be issued again.
+        if first != work.lease && self.facts.leases.contains_key(&first) {
             self.violation(
                 "RI-6",
                 format!("{} epoch {} was handed out as {first} and {}", work.id, work.epoch, work.lease),
@@ -266,7 +307,7 @@ impl Judge {
         let children = work.children.iter().flat_map(|children| &children.children);
         for child in children {
             if let (Some(Outcome::Success), Some(result)) = (child.outcome, &child.result)
-                && !std::str::from_utf8(&result.bytes).is_ok_and(|token| self.facts.traces.contains(token))
+                && !std::str::from_utf8(&result.bytes).is_ok_and(|token| self.facts.traces.contains_key(token))
             {
                 self.violation("EX-48", format!("{} was handed a result of {} that nobody gave", work.id, child.id));
             }
@@ -372,6 +413,10 @@ impl Judge {
     /// A claim was repeated after its first reply had arrived: it must return those leases that are still good, and
     /// no other while any of them is.
     pub fn claim_repeated(&mut self, first: &[Claimed], again: &[Claimed]) {
+        if first.iter().any(|work| !self.facts.leases.contains_key(&work.lease)) {
+            // The store has lost a lease of them.
+            return;
+        }
         let good: BTreeSet<LeaseId> =
             first.iter().map(|work| work.lease).filter(|lease| self.is_good(*lease)).collect();
         if good.is_empty() {
@@ -423,5 +468,23 @@ impl Judge {
         for what in overdue.into_iter().chain(missed) {
             self.violation("S10", what);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ri_1_a_flow_that_is_purged_before_its_client_hears_of_it_was_stored() {
+        let flow = FlowId::new(PartitionId(0), uuid::Uuid::from_u128(1));
+        let mut judge = Judge::default();
+        judge.facts.flows.insert(flow);
+        judge.accepted_flow(flow, &[], 1, 1);
+        assert!(judge.record(&Key::Flow(flow)).is_none() && judge.violations().is_empty());
+
+        let never = FlowId::new(PartitionId(0), uuid::Uuid::from_u128(2));
+        judge.accepted_flow(never, &[], 1, 1);
+        assert_eq!(judge.violations().len(), 1);
     }
 }

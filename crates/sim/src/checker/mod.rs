@@ -2,14 +2,17 @@
 //!
 //! It keeps its own copy of every record, made from the commits alone, and never looks at a cache of the engine.
 
+mod due;
 mod facts;
 mod flows;
 mod ledger;
+mod losses;
 mod versions;
 mod whole;
 
 pub use facts::{LeaseFact, Offer, Waiter};
 pub use ledger::{Ack, Note};
+pub use losses::Memory;
 
 use crate::log::Log;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +34,10 @@ const WHOLE_EVERY: u64 = 256;
 /// How far the time of a commit may be ahead of the store's clock: what a node's clock can gain between two readings.
 const AHEAD_MS_MAX: u64 = 2_000;
 
+/// How late a timer may fire while another partition gives no answer: four failed store calls in a row about its own
+/// partition put that aside for 15 s.
+const LATE_MS_MAX: u64 = 30_000;
+
 /// A judge that the store, the nodes and the outside share.
 #[derive(Clone)]
 pub struct SharedJudge(Arc<Mutex<Judge>>);
@@ -46,6 +53,7 @@ impl SharedJudge {
 }
 
 /// A record as the commits left it.
+#[derive(Clone)]
 pub struct Seen {
     pub revision: CommitId,
     pub record: Record,
@@ -59,16 +67,19 @@ pub struct Judge {
     sometimes: BTreeMap<&'static str, u64>,
     records: BTreeMap<Key, Seen>,
     heads: BTreeMap<PartitionId, Head>,
-    applied: BTreeMap<CommitId, Head>,
-    barred: BTreeSet<CommitId>,
+    applied: BTreeMap<CommitId, (PartitionId, Head)>,
+    barred: BTreeMap<CommitId, PartitionId>,
     facts: facts::Facts,
     ledger: ledger::Ledger,
+    losses: losses::Losses,
     pub commits: u64,
     pub transitions: u64,
     /// From here on every commit must have a timer for a reason.
     idle: bool,
     /// Store time right now.
     now_ms: u64,
+    /// Generation of the partition whose commit was seen last.
+    generation: u64,
 }
 
 /// What a commit did to one execution, for the checks of `versions`.
@@ -132,6 +143,7 @@ impl Judge {
     /// A commit was applied at `now_ms` of the store's clock. Called under the store's lock.
     pub fn observe(&mut self, commit: &Committed<'_>, now_ms: u64) {
         self.now_ms = now_ms;
+        self.generation = commit.head.position.generation;
         self.commits += 1;
         self.log.commit(commit.partition, commit.head, commit.batch);
         self.check_head(commit);
@@ -153,6 +165,7 @@ impl Judge {
                 by_execution.entry(execution).or_default().push(event);
             }
         }
+        self.check_raise(commit, &events);
         self.check_batch_events(&events);
         self.check_idle(commit);
         self.drop_due(commit);
@@ -170,7 +183,8 @@ impl Judge {
         let (before, head, batch) = (commit.before, commit.head, commit.batch);
         let partition = commit.partition;
         let last = self.heads.insert(partition, head).unwrap_or_default();
-        if head.position.seq != before.position.seq + 1 || before.position.seq < last.position.seq {
+        let follows = batch.raise.unwrap_or(before.position.next());
+        if head.position != follows || before.position < last.position {
             let what = format!("partition {partition}: seq went from {:?} to {:?}", last.position, head.position);
             self.violation("RI-4", what);
         }
@@ -184,10 +198,10 @@ impl Judge {
                 format!("partition {partition}: its time is {ahead} ms ahead of the store's clock"),
             );
         }
-        if self.applied.insert(batch.id, head).is_some() {
+        if self.applied.insert(batch.id, (partition, head)).is_some() {
             self.violation("RI-3", format!("commit {} was applied twice", batch.id));
         }
-        if self.barred.contains(&batch.id) {
+        if self.barred.contains_key(&batch.id) {
             self.violation(
                 "RI-3",
                 format!("commit {} was applied after `resolve` said that it never will be", batch.id),
@@ -226,7 +240,7 @@ impl Judge {
             .collect();
         for key in dropped {
             let written = commit.batch.writes.iter().any(|write| write.key == key);
-            let lost = |seen: &Seen| seen.due != seen.record.due().into_iter().collect();
+            let lost = |seen: &Seen| seen.due != due::armed(&seen.record);
             if !written && self.records.get(&key).is_some_and(lost) {
                 self.violation("E11", format!("an armed timer of {key:?} was dropped"));
             }
@@ -246,14 +260,15 @@ impl Judge {
                 }
             }
         });
-        let mut due = old.as_ref().map(|old| old.due.clone()).unwrap_or_default();
+        let mut entries = old.as_ref().map(|old| old.due.clone()).unwrap_or_default();
         for gone in &write.due_remove {
-            due.remove(gone);
+            entries.remove(gone);
         }
-        due.extend(write.due_add.iter().copied());
-        let armed: BTreeSet<Due> = new.as_ref().map(Record::due).unwrap_or_default().into_iter().collect();
-        if due != armed {
-            self.violation("E11", format!("{key:?}: the due index has {due:?}, the record {armed:?}"));
+        entries.extend(write.due_add.iter().copied());
+        let armed: BTreeSet<Due> = new.as_ref().map(due::armed).unwrap_or_default();
+        if entries != armed {
+            let what = format!("{key:?}: the due index has {entries:?}, the record {armed:?}");
+            self.violation(due::rule(new.as_ref()), what);
         }
         self.compare(commit, key, old.as_ref().map(|old| &old.record), new.as_ref(), events);
         if let Some(record) = new {
@@ -306,7 +321,10 @@ impl Judge {
             }
             Key::Audit(partition, number) => self.check_entry(partition, number, old, new),
             Key::ApiKey(..) | Key::Register(..) | Key::Edge(..) | Key::Tombstone(_) => {}
-            Key::Flow(_) => {
+            Key::Flow(id) => {
+                if new.is_some() {
+                    self.facts.flows.insert(id);
+                }
                 if let Some(Record::Flow(flow)) = new
                     && let Err(broken) = weft_core::invariant::check_flow(flow)
                 {
@@ -348,24 +366,39 @@ impl Judge {
         }
     }
 
-    /// A commit reached the store, whatever its sender will be told.
-    pub fn arrived(&mut self, id: CommitId, outcome: &Outcome) {
+    /// SR-10: timers of every other partition fire although `silent` has given no answer since `since_ms`.
+    pub fn check_beside(&mut self, silent: PartitionId, since_ms: u64, now_ms: u64) {
+        self.now_ms = now_ms;
+        let exact = [Timer::Lease, Timer::AttemptTimeout, Timer::Deadline, Timer::Until];
+        let is_late = |due: &Due| exact.contains(&due.timer) && due.at.ms().max(since_ms) + LATE_MS_MAX < now_ms;
+        let mut beside = self.records.iter().filter(|(key, _)| key.partition() != silent);
+        let late = beside.find_map(|(key, seen)| Some((*key, *seen.due.iter().find(|due| is_late(due))?)));
+        if let Some((key, due)) = late {
+            self.violation("SR-10", format!("{key:?} still has {due:?} while partition {silent} gives no answer"));
+        }
+    }
+
+    /// A commit built on `expect` reached the store, whatever its sender will be told.
+    pub fn arrived(&mut self, partition: PartitionId, id: CommitId, expect: Head, outcome: &Outcome) {
+        if let Outcome::Lost { head } = outcome {
+            self.check_lost(partition, id, expect, *head);
+        }
         let refused = matches!(outcome, Outcome::NotApplied { .. });
-        if refused && self.barred.contains(&id) {
+        if refused && self.barred.contains_key(&id) {
             self.sometimes("late arrival hits the bar");
         }
     }
 
-    pub fn resolved(&mut self, id: CommitId, resolution: Resolution) {
+    pub fn resolved(&mut self, partition: PartitionId, id: CommitId, resolution: Resolution) {
         match resolution {
             Resolution::NotApplied => {
                 if self.applied.contains_key(&id) {
                     self.violation("RI-3", format!("`resolve` said that {id} was not applied, but it was"));
                 }
-                self.barred.insert(id);
+                self.barred.insert(id, partition);
             }
             Resolution::Applied { position } => {
-                if self.applied.get(&id).map(|head| head.position) != Some(position) {
+                if self.applied.get(&id).map(|(_, head)| head.position) != Some(position) {
                     self.violation("RI-3", format!("`resolve` said that {id} was applied at {position:?}"));
                 }
             }

@@ -2,7 +2,8 @@
 
 use super::facts::{EndFact, Facts};
 use super::{Judge, LeaseFact, Step};
-use std::collections::BTreeSet;
+use crate::client::MARK_TAG;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_core::event::{Event, Fact};
 use weft_core::invariant;
 use weft_core::limits::POINT_MS;
@@ -98,6 +99,7 @@ impl Judge {
                 self.check_done(step, new, &tally);
                 self.check_leases(step, new, &tally);
                 self.check_waits(step, new, &tally);
+                self.check_tags(step, new.tags());
                 self.note_traces(step, new);
             }
         }
@@ -320,11 +322,12 @@ impl Judge {
 
     /// Learns of leases that were issued and ended in one commit.
     fn note_episodes(&mut self, id: ExecutionId, episodes: &[Episode]) {
-        let now_ms = self.now_ms;
+        let (now_ms, generation) = (self.now_ms, self.generation);
         for episode in episodes {
             self.facts.leases.entry(episode.lease).or_insert_with(|| LeaseFact {
                 execution: id,
                 epoch: episode.epoch,
+                generation,
                 acquired_ms: now_ms,
                 ended_ms: Some(now_ms),
             });
@@ -397,7 +400,13 @@ impl Judge {
     }
 
     fn check_issued(&mut self, step: &Step<'_>, new: &Execution, lease: &Lease) {
-        let fact = LeaseFact { execution: step.id, epoch: lease.epoch, acquired_ms: self.now_ms, ended_ms: None };
+        let fact = LeaseFact {
+            execution: step.id,
+            epoch: lease.epoch,
+            generation: self.generation,
+            acquired_ms: self.now_ms,
+            ended_ms: None,
+        };
         if self.facts.leases.insert(lease.id, fact).is_some() {
             self.broken("RL-5", step.id, "a lease id was used again");
         }
@@ -479,7 +488,7 @@ impl Judge {
                     format!("attempt {} took `{token}` under {fence:?}, its lease was {current:?}", attempt.index);
                 self.broken("RI-7", id, what);
             }
-            self.trace(token);
+            self.trace(id, token);
         }
     }
 
@@ -496,7 +505,7 @@ impl Judge {
                     self.broken("SDK-20", id, format!("steps {first} and {number} have one name"));
                 }
                 if let Ok(token) = std::str::from_utf8(step.value()) {
-                    self.trace(token.into());
+                    self.trace(id, token.into());
                 }
             }
             (_, None) if self.records.contains_key(&Key::Execution(id)) => {
@@ -530,13 +539,25 @@ impl Judge {
             match &event.fact {
                 Fact::Replayed { replays, reason } => {
                     self.facts.replays.insert(step.id, *replays);
-                    self.trace(reason.clone());
+                    self.trace(step.id, reason.clone());
                 }
-                Fact::Held { reason } | Fact::CancelRequested { reason, .. } | Fact::Revoked { reason, .. } => {
-                    self.trace(reason.clone());
-                }
+                Fact::Held { reason }
+                | Fact::TagsChanged { reason }
+                | Fact::CancelRequested { reason, .. }
+                | Fact::Revoked { reason, .. } => self.trace(step.id, reason.clone()),
                 _ => {}
             }
+        }
+    }
+
+    /// Of several changes of one tag in a commit the last one is in the record; the others are in the feed alone.
+    fn check_tags(&mut self, step: &Step<'_>, tags: &BTreeMap<Text, Text>) {
+        let last = step.events.iter().rev().find_map(|event| match &event.fact {
+            Fact::TagsChanged { reason } => Some(reason),
+            _ => None,
+        });
+        if let Some(token) = last.filter(|token| tags.get(MARK_TAG) != Some(token)) {
+            self.broken("RI-1", step.id, format!("its tags do not show the change `{token}`"));
         }
     }
 
@@ -560,7 +581,36 @@ impl Judge {
             tokens.extend(forced.bytes.as_ref().and_then(|bytes| text(bytes)));
         }
         for token in tokens {
-            self.trace(token);
+            self.trace(step.id, token);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::{ExecutionId, PartitionId};
+
+    #[test]
+    fn ri_1_the_last_of_two_changes_of_tags_in_a_commit_is_in_the_record() {
+        let id = ExecutionId::new(PartitionId(0), uuid::Uuid::from_u128(1));
+        let change = |token: &str| Event {
+            at: Time::ZERO,
+            execution: Some(id),
+            flow: None,
+            namespace: "sim".into(),
+            lane: "a".into(),
+            kind: "k".into(),
+            epoch: 0,
+            by: "t".into(),
+            fact: Fact::TagsChanged { reason: token.into() },
+        };
+        let (first, second) = (change("t1"), change("t2"));
+        for (stored, violations) in [("t2", 0), ("t1", 1)] {
+            let mut judge = Judge::default();
+            let step = Step { id, now: Time::ZERO, old: None, new: None, events: &[&first, &second] };
+            judge.check_tags(&step, &BTreeMap::from([(MARK_TAG.into(), stored.into())]));
+            assert_eq!(judge.violations().len(), violations, "{stored}: {:?}", judge.violations());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The store as a whole against the commits: records, indexes and timers must agree both ways.
 
+use super::due::armed;
 use super::{Judge, Seen};
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -22,7 +23,7 @@ impl Judge {
         }
         let mut due: BTreeSet<DueEntry> = BTreeSet::new();
         for (key, seen) in &mine {
-            due.extend(seen.record.due().into_iter().map(|due| DueEntry::new(due, **key)));
+            due.extend(armed(&seen.record).into_iter().map(|due| DueEntry::new(due, **key)));
             match dump.records.get(key) {
                 None => wrong.push(("RI-1", format!("{key:?} is gone"))),
                 Some(stored) if stored.revision != seen.revision => {

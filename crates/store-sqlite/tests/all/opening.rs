@@ -3,7 +3,7 @@
 use crate::records::{P0, batch, folder, head, insert, key, open};
 use rusqlite::Connection;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use uuid::Uuid;
 use weft_core::CommitId;
@@ -51,6 +51,96 @@ fn ops_29_a_store_that_is_open_is_refused_and_its_holder_named() {
     assert!(error.contains(&format!("process {} on ", std::process::id())), "{error}");
     store.close();
     open(&folder);
+}
+
+fn is_held(path: &Path) {
+    let error = refusal(path).to_string();
+    assert!(error.contains(&format!("process {} on ", std::process::id())), "{error}");
+    assert!(error.contains("stop that one first"), "{error}");
+}
+
+#[test]
+fn rl_76_a_store_that_is_open_by_a_hard_link_is_refused_and_its_holder_named() {
+    let (folder, elsewhere) = (folder(), self::folder());
+    let store = open(&folder);
+    for link in [folder.path().join("other.db"), elsewhere.path().join("weft.db")] {
+        fs::hard_link(store.path(), &link).unwrap();
+        is_held(&link);
+    }
+}
+
+#[test]
+fn rl_76_a_hard_link_is_refused_even_if_nobody_has_it_open() {
+    let folder = folder();
+    open(&folder).close();
+    let link = folder.path().join("other.db");
+    fs::hard_link(folder.path().join("weft.db"), &link).unwrap();
+    for path in [&link, &folder.path().join("weft.db")] {
+        assert!(matches!(refusal(path), OpenError::Linked { names: 2, .. }));
+        let findings = weft_store_sqlite::inspect(path);
+        assert!(findings.iter().any(|finding| finding.subject == "names"), "{findings:?}");
+    }
+    fs::remove_file(link).unwrap();
+    open(&folder);
+}
+
+#[test]
+fn rl_76_a_store_that_is_open_by_a_symbolic_link_is_refused_and_its_holder_named() {
+    let (folder, elsewhere) = (folder(), self::folder());
+    let store = open(&folder);
+    let (file, place) = (elsewhere.path().join("weft.db"), elsewhere.path().join("place"));
+    symlink(store.path(), &file).unwrap();
+    symlink(folder.path(), &place).unwrap();
+    is_held(&file);
+    is_held(&place.join("weft.db"));
+    store.close();
+    for path in [file, place.join("weft.db")] {
+        let through = SqliteStore::open(Options::new(path)).unwrap();
+        assert_eq!(through.path(), store.path());
+        is_held(store.path());
+    }
+}
+
+#[test]
+fn rl_76_a_store_that_is_open_is_refused_after_its_lock_file_or_its_name_has_gone() {
+    let folder = folder();
+    let store = open(&folder);
+    fs::remove_file(folder.path().join("weft.db.lock")).unwrap();
+    is_held(store.path());
+    let moved = folder.path().join("moved.db");
+    fs::rename(store.path(), &moved).unwrap();
+    is_held(&moved);
+    let findings = weft_store_sqlite::inspect(&moved);
+    let lock = findings.iter().find(|finding| finding.subject == "lock").unwrap();
+    assert!(lock.found.starts_with(&format!("process {} ", std::process::id())), "{findings:?}");
+}
+
+/// The locks that SQLite holds on the file for this process.
+#[cfg(target_os = "linux")]
+fn locks_of_sqlite(path: &Path) -> usize {
+    use std::os::unix::fs::MetadataExt;
+    let (pid, inode) = (std::process::id().to_string(), fs::metadata(path).unwrap().ino().to_string());
+    let locks = fs::read_to_string("/proc/locks").unwrap();
+    let ours = |line: &&str| {
+        let mut words = line.split_whitespace();
+        words.nth(1) == Some("POSIX")
+            && words.nth(2) == Some(&pid)
+            && words.next().is_some_and(|file| file.rsplit(':').next() == Some(&inode))
+    };
+    locks.lines().filter(ours).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn rl_76_a_refused_open_in_this_process_drops_no_lock_of_sqlite() {
+    let folder = folder();
+    let store = open(&folder);
+    head(&store, P0).await;
+    let before = locks_of_sqlite(store.path());
+    assert!(before > 0);
+    fs::remove_file(folder.path().join("weft.db.lock")).unwrap();
+    is_held(store.path());
+    assert_eq!(locks_of_sqlite(store.path()), before);
 }
 
 #[test]

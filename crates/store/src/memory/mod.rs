@@ -10,9 +10,7 @@ mod walk;
 
 pub use partition::{Dump, FeedEntry, Stored};
 
-use crate::{
-    Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes, merge,
-};
+use crate::{Description, Durability, Error, Level, Outcome, Page, Read, Resolution, Scan, Store, Vitals, Wake, Wakes};
 use partition::Partition;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::mpsc;
@@ -176,10 +174,7 @@ impl Store for MemoryStore {
         let mut state = self.lock();
         match partition {
             Some(partition) => state.partition(partition)?.scan(&scan),
-            None => {
-                let pages: Result<Vec<_>, _> = state.partitions.iter().map(|partition| partition.scan(&scan)).collect();
-                Ok(merge::merge_all(pages?, scan.limit, scan.descending))
-            }
+            None => partition::scan_all(&state.partitions, &scan),
         }
     }
 

@@ -4,6 +4,7 @@
 //! the records mean.
 
 use super::walk;
+use crate::merge::{self, cut_between_places, directed};
 use crate::{Entry, Error, Found, Outcome, Page, Place, Range, Resolution, Scan, Target};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,9 +207,7 @@ impl Partition {
     }
 
     fn page(&self, scan: &Scan, range: &Range) -> Result<Page, Error> {
-        if range.prefix.len() > scan.target.columns() {
-            return Err(Error::refused("the prefix has more columns than the target"));
-        }
+        check_prefix(scan, range)?;
         let (entries, more) = match scan.target {
             Target::Index(index) => {
                 let kind = index.get().kind;
@@ -223,6 +222,15 @@ impl Partition {
             Target::Feed => self.feed_page(scan, range),
         };
         Ok(Page { entries, more })
+    }
+
+    /// The ordered set that such a scan walks over, if it is one.
+    fn places(&self, target: Target) -> Option<&BTreeSet<Place>> {
+        match target {
+            Target::Index(index) => Some(&self.indexes[&index]),
+            Target::Due => Some(&self.due),
+            Target::Records(_) | Target::Feed => None,
+        }
     }
 
     fn entry(&self, kind: Kind, place: Place, scan: &Scan) -> Entry {
@@ -284,6 +292,43 @@ impl Partition {
     }
 }
 
+/// A scan of all partitions as `merge::merge_all` gives it. Every node looks at the timers of all partitions all the time:
+/// only entries that are in the page are copied.
+pub(super) fn scan_all(partitions: &[Partition], scan: &Scan) -> Result<Vec<Page>, Error> {
+    if !matches!(scan.target, Target::Index(_) | Target::Due) {
+        let pages: Result<Vec<_>, _> = partitions.iter().map(|partition| partition.scan(scan)).collect();
+        return Ok(merge::merge_all(pages?, scan.limit, scan.descending));
+    }
+    scan.ranges.iter().map(|range| page_of_all(partitions, scan, range)).collect()
+}
+
+fn page_of_all(partitions: &[Partition], scan: &Scan, range: &Range) -> Result<Page, Error> {
+    check_prefix(scan, range)?;
+    let Some((low, high)) = walk::places(range, scan.descending) else { return Ok(Page::default()) };
+    let mut found: Vec<(&Place, &Partition)> = Vec::new();
+    for partition in partitions {
+        let Some(places) = partition.places(scan.target) else { continue };
+        let places = places.range::<Place, _>((low.as_ref(), high.as_ref())).map(|place| (place, partition));
+        // One more than the page can hold of it shows that there is more.
+        let most = scan.limit.saturating_add(1);
+        if scan.descending { found.extend(places.rev().take(most)) } else { found.extend(places.take(most)) }
+    }
+    found.sort_by(|(a, of), (b, other)| directed(scan.descending, (a, of.id).cmp(&(b, other.id))));
+    let cut = cut_between_places(&found, scan.limit, |(place, _)| place);
+    let entry = |(place, partition): &(&Place, &Partition)| match scan.target {
+        Target::Index(index) => partition.entry(index.get().kind, (*place).clone(), scan),
+        _ => partition.due_entry(place),
+    };
+    Ok(Page { entries: found[..cut].iter().map(entry).collect(), more: cut < found.len() })
+}
+
+fn check_prefix(scan: &Scan, range: &Range) -> Result<(), Error> {
+    match range.prefix.len() > scan.target.columns() {
+        true => Err(Error::refused("the prefix has more columns than the target")),
+        false => Ok(()),
+    }
+}
+
 fn stored(id: CommitId, body: &Body, mut parts: BTreeMap<u8, Bytes>) -> Stored {
     for (part, bytes) in &body.parts {
         match bytes {
@@ -337,4 +382,34 @@ fn places<'a>(set: &'a BTreeSet<Place>, scan: &Scan, range: &Range) -> (Vec<&'a 
 
 fn refused(why: &'static str) -> Outcome {
     Outcome::NotApplied { retry_after_ms: 0, source: Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_of_all_partitions_is_what_merging_their_pages_gives() {
+        let mut partitions: Vec<Partition> = (0..3).map(|id| Partition::new(PartitionId(id))).collect();
+        // Some places are in one partition, some in all of them.
+        for (number, partition) in partitions.iter_mut().enumerate() {
+            for step in 0..7 {
+                let at = weft_core::Time::from_ms(if step % 2 == 0 { step } else { 10 * step + number as u64 });
+                partition.insert_due(&DueEntry { timer: 1, at, kind: 1, key: Bytes::from_static(b"k") });
+            }
+        }
+        for limit in 0..25 {
+            for (descending, after) in [(false, None), (true, None), (false, Some(2)), (true, Some(50))] {
+                let after = after.map(|at| Place {
+                    columns: vec![Value::Int(1), Value::Int(at), Value::Int(1)],
+                    key: Bytes::from_static(b"k"),
+                });
+                let range = Range { prefix: vec![Value::Int(1)], after, until: None };
+                let scan = Scan { target: Target::Due, ranges: vec![range], limit, descending, parts: None };
+                let pages = partitions.iter().map(|partition| partition.scan(&scan).expect("it is a good scan"));
+                let merged = merge::merge_all(pages.collect(), limit, descending);
+                assert_eq!(scan_all(&partitions, &scan).expect("it is a good scan"), merged, "{scan:?}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! preamble  "weft export\n", version u16
 //! frame     type u8, length u32, payload
-//!   H       name of the store (length u8, bytes), partitions u16, then for each: generation u64, seq u64, now u64
+//!   H       name of the store (length u8, bytes), fingerprint of the master key (length u8, bytes), partitions u16, then for each: generation u64, seq u64, now u64
 //!   R       partition u16, kind u8, key (length u8, bytes), parts u8, then for each: number u8, length u32, bytes
 //!   F       kinds u8, then for each: kind u8, count u64, digest (32 bytes); SHA-256 of all bytes before this frame
 //! ```
@@ -42,6 +42,7 @@ impl<W: Write> Writer<W> {
         writer.put(MAGIC)?;
         writer.put(&VERSION.to_be_bytes())?;
         short(&mut writer.frame, origin.store.as_bytes());
+        short(&mut writer.frame, origin.master.as_ref().map_or(&[], |fingerprint| &fingerprint[..]));
         writer.frame.extend((origin.heads.len() as u16).to_be_bytes());
         for head in &origin.heads {
             for number in [head.position.generation, head.position.seq, head.now.ms()] {
@@ -249,12 +250,16 @@ impl Fields {
 fn origin(fields: &mut Fields) -> Result<Origin, Error> {
     let name = fields.short()?;
     let store = String::from_utf8(name.to_vec()).map_err(|_| damaged("the name of its store is no text"))?;
+    let master = match &fields.short()?[..] {
+        [] => None,
+        bytes => Some(bytes.try_into().map_err(|_| damaged("the fingerprint of its master key is none"))?),
+    };
     let mut heads = Vec::new();
     for _ in 0..fields.u16()? {
         let position = Position { generation: fields.u64()?, seq: fields.u64()? };
         heads.push(Head { position, now: Time::from_ms(fields.u64()?), ..Head::default() });
     }
-    Ok(Origin { store, heads })
+    Ok(Origin { store, master, heads })
 }
 
 fn record(fields: &mut Fields) -> Result<Raw, Error> {

@@ -46,7 +46,7 @@ pub async fn import<S: Store, R: Read + Seek>(
     mut source: R,
     store: &S,
     progress: Progress<'_>,
-) -> Result<Summary, Error> {
+) -> Result<(Origin, Summary), Error> {
     let begin = source.stream_position()?;
     let (origin, summary) = inspect(&mut source, progress)?;
     let targets = store.describe().partitions.into();
@@ -71,7 +71,7 @@ pub async fn import<S: Store, R: Read + Seek>(
     let mut verifying = |_: Step, done: u64, _: Option<u64>| progress(Step::Verifying, done, Some(total));
     let found = verify(store, &mut verifying).await?;
     match summary.difference(&found) {
-        None => Ok(summary),
+        None => Ok((origin, summary)),
         Some(difference) => Err(Error::Different(difference)),
     }
 }

@@ -125,6 +125,20 @@ async fn resolves_fail_before_or_after_their_work() {
     assert!(store.inner().dump(P0).barred.contains(&commit_id(1)), "it did its work");
 }
 
+#[tokio::test]
+async fn sr_10_a_silent_partition_answers_nothing_and_every_other_goes_on() {
+    let silent = PartitionId(1);
+    let (store, tasks) = faulty(Faults { silent: Some(silent), slow_ms: (70, 90), ..Faults::default() });
+    assert!(matches!(store.commit(P0, insert(1)).await, Outcome::Applied { .. }) && has(&store, 1));
+    assert!(store.read(P0, Vec::new()).await.is_ok() && store.scan(Some(P0), everything()).await.is_ok());
+    assert!(store.now().await.is_ok() && tasks.slept.lock().expect("no test panics under this lock").is_empty());
+    assert!(is_unknown(&store.commit(silent, insert(2)).await));
+    assert!(store.read(silent, Vec::new()).await.is_err() && store.resolve(silent, commit_id(2)).await.is_err());
+    assert!(store.scan(Some(silent), everything()).await.is_err() && store.scan(None, everything()).await.is_err());
+    assert_eq!(store.counts()["silence"], 5);
+    assert_eq!(store.inner().commits(), 1, "neither the commit nor its bar arrived");
+}
+
 fn everything() -> Scan {
     let target = Target::Records(Kind::Dedup);
     Scan { target, ranges: vec![Range::default()], limit: 100, descending: false, parts: Some(PartMask::ALL) }

@@ -110,12 +110,12 @@ async fn filled() -> MemoryStore {
 
 async fn exported(store: &MemoryStore) -> (Vec<u8>, Summary) {
     let mut file = Vec::new();
-    let summary = transfer::export(store, &mut file, &mut |_, _, _| {}).await.unwrap();
+    let summary = transfer::export(store, &mut file, None, &mut |_, _, _| {}).await.unwrap();
     (file, summary)
 }
 
 async fn imported(file: &[u8], store: &MemoryStore) -> Result<Summary, Error> {
-    transfer::import(Cursor::new(file), store, &mut |_, _, _| {}).await
+    transfer::import(Cursor::new(file), store, &mut |_, _, _| {}).await.map(|(_, summary)| summary)
 }
 
 /// Records without their revisions, which every store has its own of.
@@ -235,7 +235,7 @@ async fn ops_22_a_record_that_cannot_be_read_is_named() {
     let Change::Insert(body) = &mut write.what else { unreachable!() };
     body.parts = vec![(0, Some(Bytes::from_static(&[1, 2, 3])))];
     put(&store, PartitionId(1), vec![write]).await;
-    let error = transfer::export(&store, io::sink(), &mut |_, _, _| {}).await.unwrap_err().to_string();
+    let error = transfer::export(&store, io::sink(), None, &mut |_, _, _| {}).await.unwrap_err().to_string();
     let key = "07".repeat(32);
     let named = format!("cannot move a record of `dedups` in partition 1, key `{key}`: part `body` does not decode");
     assert!(error.starts_with(&named), "{error}");
@@ -271,7 +271,7 @@ async fn ops_22_a_store_that_is_written_to_meanwhile_is_not_exported() {
     let store = filled().await;
     let mut sink = Meddler(&store);
     sink.flush().unwrap();
-    let error = transfer::export(&store, sink, &mut |_, _, _| {}).await.unwrap_err().to_string();
+    let error = transfer::export(&store, sink, None, &mut |_, _, _| {}).await.unwrap_err().to_string();
     assert_eq!(error, "cannot export: partition 2 was written to meanwhile; stop every node and export again");
 }
 

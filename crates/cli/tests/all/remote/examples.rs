@@ -2,6 +2,7 @@
 
 use super::Server;
 use super::flows::{ETL_YAML, MORE_YAML, submit};
+use super::parked::park;
 use crate::process::{stdout, text, weft};
 use serde_json::json;
 use std::path::Path;
@@ -122,6 +123,10 @@ pub const EXAMPLES: &[(&str, Prepare)] = &[
     ("drain", worker),
     ("undrain", worker),
     ("mark-dead", worker),
+    ("scanners parked retry", nothing),
+    ("scanners parked discard", nothing),
+    ("scanners parked", nothing),
+    ("scanners", nothing),
     ("key create", nothing),
     ("key list", nothing),
     ("key get", nothing),
@@ -141,7 +146,7 @@ pub const EXAMPLES: &[(&str, Prepare)] = &[
 #[test]
 fn cli_4_the_help_of_each_command_of_a_server_begins_with_an_example_that_works() {
     // One that asks for keys: without, there are none to make.
-    let server = Server::with_keys();
+    let server = Server::with_keys_after(|folder| park(folder, "d_0_0198f2c4-7a1e-7b6c-9d20-e5b1a4f3c8d7"));
     let folder = Path::new(env!("CARGO_BIN_EXE_weft")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     // What examples read stands where they are run.

@@ -25,20 +25,39 @@ fn a_filter_is_for_what_the_verb_can_be_meant_for() {
     server.complete("mail", 1.into());
     let waiting = server.submit(&["a", "--lane", "mail"]);
     let other = server.submit(&["a", "--lane", "web"]);
-    let one = server.weft(&["cancel", "--lane", "mail", "--quiet"]);
-    assert_eq!(
-        crate::process::stdout(&one),
-        format!("{waiting}\n"),
-        "one needs no question, and an ended one is not selected"
-    );
+    let one = server.weft(&["cancel", "--lane", "mail", "--quiet", "--yes"]);
+    assert_eq!(crate::process::stdout(&one), format!("{waiting}\n"), "an ended one is not selected");
     assert_eq!([&done, &waiting, &other].map(|id| server.state(id)), ["completed", "cancelled", "waiting"]);
 
-    server.out(&["cancel", "--filter", "lane=web kind=a"]);
+    server.out(&["cancel", "--filter", "lane=web kind=a", "--yes"]);
     assert_eq!(server.state(&other), "cancelled", "a filter in one text");
     assert!(server.fails(2, &["cancel", "--lane", "a", "--filter", "lane=b"]).contains("by its flag"));
 
     let none = server.weft(&["release", "--all"]);
     assert!(none.status.success() && crate::process::text(&none.stderr).contains("nothing to release"));
+}
+
+#[test]
+fn cli_2_a_filter_that_selects_one_asks_and_says_what_it_did() {
+    let server = Server::start();
+    server.submit(&["slow", "--delay", "1h"]);
+    for (args, asked, told) in [
+        (&["hold"][..], "hold 1 execution?", "held 1 execution\n"),
+        (&["release"], "release 1 execution?", "released 1 execution\n"),
+        (&["priority", "--to", "5"], "change 1 execution?", "changed 1 execution\n"),
+        (&["tag", "--set", "a=b"], "tag 1 execution?", "tagged 1 execution\n"),
+        (&["reschedule", "--now"], "reschedule 1 execution?", "rescheduled 1 execution\n"),
+        (&["cancel"], "cancel 1 execution?", "cancelled 1 execution\n"),
+        (&["replay", "--state", "cancelled"], "replay 1 execution?", "replayed 1 execution\n"),
+        (&["force-fail"], "force-fail 1 execution?", "failed 1 execution\n"),
+        (&["purge"], "purge 1 execution?", "purged 1 execution\n"),
+    ] {
+        let args = [args, &["--kind", "slow"]].concat();
+        let refused = server.fails(1, &args);
+        assert!(refused.starts_with(&format!("error[confirmation_required]: {asked} ")), "{args:?}: {refused}");
+        let output = server.weft(&[&args[..], &["--yes"]].concat());
+        assert_eq!((output.status.code(), crate::process::text(&output.stderr).as_str()), (Some(0), told), "{args:?}");
+    }
 }
 
 #[test]

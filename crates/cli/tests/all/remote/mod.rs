@@ -7,6 +7,7 @@ pub mod flows;
 mod keys;
 mod many;
 mod names;
+mod parked;
 mod person;
 mod shapes;
 mod top;
@@ -16,6 +17,7 @@ use crate::dev::Dev;
 use crate::http::Caller;
 use crate::process::{Running, command, stdout, text};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -37,7 +39,13 @@ impl Server {
 
     /// One that asks for keys; commands show the first one.
     pub fn with_keys() -> Self {
+        Self::with_keys_after(|_| {})
+    }
+
+    /// The same, after something was put into the folder that it serves from.
+    pub fn with_keys_after(prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
         let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--name", "web-2"]);
         serve.current_dir(folder.path());
         let running = Running::err_of(serve);

@@ -10,7 +10,7 @@ use weft_core::record::member::{GroupPolicy, MAIN, Then};
 use weft_core::schema::{Timer, execution as schema};
 use weft_core::{ExecutionId, FlowId};
 use weft_engine::flow::{EdgeFilter, FlowSubmission, Growing, Member, MemberFilter, Sealing};
-use weft_engine::{Client, Config, Engine, ForceFailing, ListFilter, Submission};
+use weft_engine::{Client, Config, Engine, ForceFailing, GroupBy, ListFilter, Submission};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
 
@@ -206,10 +206,21 @@ async fn fl_44_nobody_sees_members_of_a_graph_that_is_not_whole() {
         assert!(client.list(filter.clone()).await.unwrap().executions.is_empty());
         assert!(client.count(filter).await.unwrap().is_empty());
     }
+    let waiting = ListFilter { states: vec![PublicState::WaitingChildren], ..ListFilter::default() };
+    let by_state = GroupBy { state: true, ..GroupBy::default() };
+    let all = ListFilter::default();
+    for (filter, by) in
+        [(&all, GroupBy::default()), (&all, by_state), (&waiting, GroupBy::default()), (&waiting, by_state)]
+    {
+        let counted = client.count_within(filter, by, 60_000).await.unwrap();
+        assert!(counted.counts.is_empty(), "entries of the index were counted: {filter:?} {by:?}");
+    }
     faulty.set_faults(Faults::default());
     client.submit_flow(graph()).await.expect("a repeat goes on where it stopped");
     assert_eq!(client.get(some).await.unwrap().execution.id, some);
     assert_eq!(client.list(ListFilter::default()).await.unwrap().executions.len(), 50);
+    let counted = client.count_within(&ListFilter::default(), GroupBy::default(), 60_000).await.unwrap();
+    assert_eq!((counted.counts.values().sum::<u64>(), counted.at_least), (7_000, false));
     engine.shutdown().await;
 }
 

@@ -57,6 +57,28 @@ impl<S: Store> Bench<S> {
         Self::on(Arc::new(kind.open_shared().await), Hand::new(), ScannerConfig::default()).await
     }
 
+    /// The same for those items only.
+    pub async fn shared_for(kind: &impl Kind<Store = S>, filter: Filter) -> Self {
+        let scanners = ScannerConfig { filter, ..ScannerConfig::default() };
+        Self::on(Arc::new(kind.open_shared().await), Hand::new(), scanners).await
+    }
+
+    /// One partition, and scanners as the test sets them.
+    pub async fn configured(kind: &impl Kind<Store = S>, scanners: ScannerConfig) -> Self {
+        Self::configured_with(kind, 1, scanners).await
+    }
+
+    /// So many partitions, and scanners as the test sets them.
+    pub async fn configured_with(kind: &impl Kind<Store = S>, partitions: u16, scanners: ScannerConfig) -> Self {
+        Self::on(Arc::new(kind.open_with(partitions).await), Hand::new(), scanners).await
+    }
+
+    /// A node beside this one whose scanners handle other items.
+    pub async fn beside(&self, filter: Filter) -> Self {
+        let scanners = ScannerConfig { filter, ..self.scanners.clone() };
+        Self::on(self.store.clone(), self.hand.clone(), scanners).await
+    }
+
     async fn on(store: Arc<S>, hand: Hand, scanners: ScannerConfig) -> Self {
         let probe = Probe::new(store.clone(), hand.clone());
         let config = Config { scanners: scanners.clone(), ..Config::default() };
@@ -69,6 +91,13 @@ impl<S: Store> Bench<S> {
     pub async fn again(self) -> Self {
         self.engine.shutdown().await;
         self.another().await
+    }
+
+    /// Another engine whose scanners run by themselves, which has seen nothing of the store yet.
+    pub async fn run(self) -> Self {
+        self.engine.shutdown().await;
+        let scanners = ScannerConfig { filter: self.scanners.filter, ..ScannerConfig::default() };
+        Self::on(self.store, self.hand, scanners).await
     }
 
     /// Another engine beside this one.

@@ -5,8 +5,9 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
-use weft_core::PartitionId;
 use weft_core::change::DueEntry;
+use weft_core::schema::Timer;
+use weft_core::{PartitionId, Time};
 use weft_servers::{shared_postgres_url, shared_valkey_url};
 use weft_store::{MemoryStore, Store};
 use weft_store_postgres::PostgresStore;
@@ -75,6 +76,11 @@ pub trait Kind {
 
     /// Adds an entry to the due index outside a commit, as damage would: its key may name nothing.
     fn insert_due(&self, store: &Self::Store, partition: PartitionId, entry: &DueEntry) -> impl Future<Output = ()>;
+
+    /// An entry among those of a timer that names nothing: where the store takes any bytes, bytes that are no entry.
+    fn unreadable(&self, timer: Timer, bytes: Vec<u8>) -> DueEntry {
+        DueEntry { at: Time::from_ms(5), timer: timer as u8, kind: 99, key: bytes.into() }
+    }
 
     /// How large the scenarios are that are about size: it has to be more than what fits into a few commits.
     fn many(&self) -> usize;
@@ -198,6 +204,11 @@ impl Kind for OnValkey {
 
     async fn insert_due(&self, store: &ValkeyStore, partition: PartitionId, entry: &DueEntry) {
         store.insert_due(partition, entry).await.unwrap();
+    }
+
+    fn unreadable(&self, timer: Timer, bytes: Vec<u8>) -> DueEntry {
+        let prefix = (timer as u64 ^ 1 << 63).to_be_bytes();
+        DueEntry { at: Time::ZERO, timer: 0, kind: 0, key: [&prefix[..], &bytes].concat().into() }
     }
 
     fn many(&self) -> usize {

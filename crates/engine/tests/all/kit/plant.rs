@@ -103,16 +103,30 @@ pub async fn orphan(store: &impl Store, key: Key, due: Due) {
 
 /// Adds an entry for a timer that the record does not have.
 pub async fn entry(store: &impl Store, key: Key, due: Due) {
+    add_due(store, key, vec![due]).await;
+}
+
+/// Adds so many entries for a timer that the record does not have, each at a time of its own that is long over.
+pub async fn entries_past(store: &impl Store, key: Key, timer: Timer, count: u64) {
+    add_due(store, key, (1..=count).map(|at| Due { timer, at: Time::from_ms(at) }).collect()).await;
+}
+
+async fn add_due(store: &impl Store, key: Key, due_add: Vec<Due>) {
     let (old, _) = stored(store, key).await.expect("a record that is there");
     let body = Body { facets: old.facets(), parts: Vec::new() };
     let what = Change::Update { old: old.facets(), body };
-    commit(store, key.partition(), vec![Write { key, what, due_add: vec![due], due_remove: Vec::new() }]).await;
+    commit(store, key.partition(), vec![Write { key, what, due_add, due_remove: Vec::new() }]).await;
 }
 
 /// Overwrites a part of a record with bytes that do not decode.
 pub async fn damage(store: &impl Store, key: Key, part: u8) {
+    overwrite(store, key, part, b"\x01garbage").await;
+}
+
+/// Overwrites a part of a record.
+pub async fn overwrite(store: &impl Store, key: Key, part: u8, bytes: &'static [u8]) {
     let (old, _) = stored(store, key).await.expect("a record that is there");
-    let body = Body { facets: old.facets(), parts: vec![(part, Some(Bytes::from_static(b"\x01garbage")))] };
+    let body = Body { facets: old.facets(), parts: vec![(part, Some(Bytes::from_static(bytes)))] };
     let what = Change::Update { old: old.facets(), body };
     commit(store, key.partition(), vec![Write { key, what, due_add: Vec::new(), due_remove: Vec::new() }]).await;
 }

@@ -53,6 +53,12 @@ pub struct Probe<S> {
     hand: Hand,
     asked: Mutex<Vec<Asked>>,
     refuse: Mutex<Option<Refuse>>,
+    /// Calls that get no answer.
+    stall: Mutex<Option<Refuse>>,
+    /// Calls that panic.
+    panic: Mutex<Option<Refuse>>,
+    /// The stalled calls go on.
+    released: Notify,
     edit: Mutex<Option<Edit>>,
     observe: Mutex<Option<Observe>>,
     /// How long a commit takes before it reaches the store, on tokio's clock.
@@ -67,13 +73,37 @@ impl<S: Store> Probe<S> {
     pub fn new(inner: Arc<S>, hand: Hand) -> Arc<Self> {
         let (asked, refuse, edit) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (observe, slow_ms, under_way) = (Mutex::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let answered = Notify::new();
-        Arc::new(Self { inner, hand, asked, refuse, edit, observe, slow_ms, under_way, answered })
+        let (answered, released) = (Notify::new(), Notify::new());
+        let (stall, panic) = (Mutex::default(), Mutex::default());
+        Arc::new(Self {
+            inner,
+            hand,
+            asked,
+            refuse,
+            stall,
+            panic,
+            released,
+            edit,
+            observe,
+            slow_ms,
+            under_way,
+            answered,
+        })
     }
 
     /// Calls that this says yes to fail from now on.
     pub fn refuse(&self, refuse: impl Fn(&Asked) -> bool + Send + 'static) {
         *self.refuse.lock().unwrap() = Some(Box::new(refuse));
+    }
+
+    /// Calls that this says yes to get no answer until everything is answered again.
+    pub fn stall(&self, stall: impl Fn(&Asked) -> bool + Send + 'static) {
+        *self.stall.lock().unwrap() = Some(Box::new(stall));
+    }
+
+    /// Scans that this says yes to panic.
+    pub fn panic_on(&self, panic: impl Fn(&Asked) -> bool + Send + 'static) {
+        *self.panic.lock().unwrap() = Some(Box::new(panic));
     }
 
     /// Nothing gets through any more once so many commits that change executions did.
@@ -93,6 +123,8 @@ impl<S: Store> Probe<S> {
     /// Everything is answered as it is.
     pub fn obey(&self) {
         *self.refuse.lock().unwrap() = None;
+        *self.stall.lock().unwrap() = None;
+        self.released.notify_waiters();
         *self.edit.lock().unwrap() = None;
     }
 
@@ -158,6 +190,14 @@ impl<S: Store> Store for Probe<S> {
     }
 
     async fn scan(&self, partition: Option<PartitionId>, scan: Scan) -> Result<Vec<Page>, Error> {
+        let asked = Asked::Scan(partition, scan.clone());
+        let released = self.released.notified();
+        let stalls = self.stall.lock().unwrap().as_ref().is_some_and(|stall| stall(&asked));
+        if stalls {
+            released.await;
+        }
+        let panics = self.panic.lock().unwrap().as_ref().is_some_and(|panic| panic(&asked));
+        assert!(!panics, "wanted by the test");
         let _call = self.begin();
         self.note(Asked::Scan(partition, scan.clone()))?;
         let mut pages = self.inner.scan(partition, scan.clone()).await?;

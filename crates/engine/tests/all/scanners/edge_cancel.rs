@@ -63,10 +63,23 @@ fn orphan(id: u128) -> DueEntry {
     DueEntry::new(Due { timer: Timer::GroupCancel, at: Time::from_ms(5) }, key)
 }
 
-#[test]
-fn sc_37_the_safety_net_is_slower_than_what_it_stands_behind() {
+pub async fn sc_37_the_runner_begins_the_safety_net_for_entries_of_its_age(kind: impl Kind) {
     let interval = |name| weft_engine::scanner::intervals().find(|(known, _)| *known == name).map(|(_, ms)| ms);
     assert_eq!((interval(NAME), interval(DISPATCHER)), (Some(10_000), Some(1_000)));
+    let bench = Bench::new(&kind).await;
+    owing(&bench, 2, None).await;
+    let bench = bench.run().await;
+    bench.pass(0).await;
+    let wakes = |name| bench.count("weft_scanner_wakes_total", &[name]);
+    assert_eq!((wakes(DISPATCHER), wakes(NAME)), (1, 0));
+    bench.pass(9_900).await;
+    assert_eq!(wakes(NAME), 0, "too young for it");
+    bench.pass(200).await;
+    assert_eq!(wakes(NAME), 1);
+    for _ in 0..60 {
+        bench.pass(1_000).await;
+    }
+    assert_eq!(wakes(NAME), 1, "once for what was hinted once");
 }
 
 pub async fn sc_38_what_a_crash_left_owed_is_gone_on_with(kind: impl Kind) {
@@ -110,24 +123,32 @@ pub async fn sc_40_fifty_a_pass_and_nothing_starves_behind_what_is_left_alone(ki
     plant::entry(&*bench.store, key, Due { timer: Timer::GroupCancel, at: bench.engine.now() }).await;
     let bench = bench.again().await;
     bench.pass(10_000).await;
+    bench.asked().await;
     let first = bench.scan(NAME).await;
-    assert_eq!((first.processed, first.more, action(&bench, Reconciled::LeftAlone)), (0, true, 50));
+    assert_eq!((first.processed, first.more, action(&bench, Reconciled::LeftAlone)), (1, false, 60), "page by page");
+    for asked in bench.asked().await.iter().filter(|asked| asked.due().is_some()) {
+        assert!(matches!(asked, Asked::Scan(_, scan) if scan.limit <= 50), "{asked:?}");
+    }
+    let again = bench.engine.now() + 10_000;
+    assert_eq!(first.next_due, Some(again), "SR-14 those that were left are looked at again, and not at once");
     let second = bench.scan(NAME).await;
-    assert_eq!((second.processed, second.more, action(&bench, Reconciled::LeftAlone)), (1, false, 60));
-    assert!(second.next_due > Some(bench.engine.now()), "those that were left are looked at again, and not at once");
-    let third = bench.scan(NAME).await;
-    assert_eq!((third.more, action(&bench, Reconciled::LeftAlone)), (true, 110), "from the oldest on");
+    assert_eq!((second.more, action(&bench, Reconciled::LeftAlone)), (false, 120), "from the oldest on");
 }
 
 pub async fn sc_41_an_index_that_cannot_be_read_is_one_error_and_an_empty_one_is_none(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
     assert_eq!(bench.counts(NAME).await, (0, 0));
     bench.probe.refuse(|asked| asked.due().is_some());
+    let (log, _guard) = Log::listen();
     assert_eq!(bench.counts(NAME).await, (0, 1));
+    let warnings = log.take("did not answer a scanner");
+    assert_eq!(warnings.len(), 1);
+    let (level, line) = &warnings[0];
+    assert!(*level == Level::WARN && line.contains(NAME) && line.contains("refused by the test"), "{line}");
 }
 
 pub async fn sc_42_an_entry_that_names_no_member_is_poison(kind: impl Kind) {
-    // SC-43, SC-44, SC-45, SC-46: empty, short, of another kind, of no kind; a removal that fails is met again.
+    // SC-43, SC-44, SC-45, SC-46: empty, short, of another kind, of no kind, no entry at all; a removal that fails is met again.
     let bench = Bench::new(&kind).await;
     let entry = |kind: u8, key: &'static [u8]| DueEntry {
         at: Time::from_ms(5),
@@ -140,21 +161,22 @@ pub async fn sc_42_an_entry_that_names_no_member_is_poison(kind: impl Kind) {
         entry(RecordKind::Execution as u8, b"too short"),
         entry(RecordKind::Flow as u8, b"0123456789abcdef"),
         entry(99, b"0123456789abcdef"),
+        kind.unreadable(Timer::GroupCancel, b"?".to_vec()),
     ];
     for entry in &bad {
         kind.insert_due(&bench.store, P0, entry).await;
     }
     bench.pass(10_000).await;
     bench.probe.refuse(|asked| matches!(asked, Asked::Commit(..)));
-    assert_eq!(bench.counts(NAME).await, (0, 4), "SC-46");
-    assert_eq!((bench.entries(Timer::GroupCancel).await, bench.dead_letters().await.len()), (4, 0));
+    assert_eq!(bench.counts(NAME).await, (0, 5), "SC-46");
+    assert_eq!((bench.entries(Timer::GroupCancel).await, bench.dead_letters().await.len()), (5, 0));
     bench.probe.obey();
     let (log, _guard) = Log::listen();
     let report = bench.scan(NAME).await;
-    assert_eq!((report.processed, report.errors, report.poison), (0, 4, 4));
+    assert_eq!((report.processed, report.errors, report.poison), (0, 5, 5));
     assert_eq!(bench.entries(Timer::GroupCancel).await, 0);
     let warnings = log.take("poison entry removed");
-    assert!(warnings.len() == 4 && warnings.iter().all(|(level, _)| *level == Level::WARN), "{warnings:?}");
+    assert!(warnings.len() == 5 && warnings.iter().all(|(level, _)| *level == Level::WARN), "{warnings:?}");
     let letters = bench.dead_letters().await;
     for entry in &bad {
         assert!(letters.iter().any(|letter| letter.key == entry.key), "{entry:?} is in sight");
@@ -172,7 +194,7 @@ pub async fn sc_53_what_changed_is_processed_and_what_is_left_alone_is_nothing(k
     let alive = owing(&bench, 2, None).await;
     kind.insert_due(&bench.store, P0, &orphan(7)).await;
     let bench = bench.again().await;
-    bench.pass(10_000).await;
+    bench.pass(11_000).await;
     let left_alone = Key::Execution(member_id(alive, "j"));
     let before = plant::raw(&*bench.store, left_alone).await;
     let report = bench.scan(NAME).await;

@@ -3,8 +3,10 @@
 use crate::kit::bench::Bench;
 use crate::kit::flows::*;
 use crate::kit::kinds::Kind;
+use crate::kit::log::Log;
 use crate::kit::plant;
 use crate::kit::probe::Asked;
+use tracing::Level;
 use weft_core::change::DueEntry;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
@@ -102,11 +104,23 @@ pub async fn sc_4_a_page_that_cannot_be_read_ends_the_pass_of_its_partition_only
     bench.pass(15_000).await;
     bench.probe.refuse(|asked| matches!(asked, Asked::Scan(Some(P0), _)));
     assert_eq!(bench.counts(NAME).await, (0, 1));
-    let other = bench.engine.scan(NAME, P1).await.unwrap();
-    assert!(other.processed > 0 && other.errors == 0, "{other:?}");
     bench.probe.obey();
-    let due = bench.entries(Timer::FlowVerify).await as u32;
-    assert_eq!(bench.counts(NAME).await, (due, 0), "the next pass finds them");
+    let (log, _guard) = Log::listen();
+    let bench = bench.run().await;
+    bench.probe.refuse(|asked| matches!(asked, Asked::Scan(Some(P0), _)));
+    for _ in 0..20 {
+        bench.pass(100).await;
+    }
+    assert_eq!(bench.entries_in(P1, Timer::FlowVerify).await, 0, "the runner verified the other partition");
+    assert!(bench.entries(Timer::FlowVerify).await > 0);
+    let warnings = log.take("did not answer a scanner");
+    assert_eq!(warnings.len(), 1, "once a minute: {warnings:?}");
+    assert!(warnings[0].0 == Level::WARN && warnings[0].1.contains("refused by the test"), "{warnings:?}");
+    bench.probe.obey();
+    for _ in 0..100 {
+        bench.pass(100).await;
+    }
+    assert_eq!(bench.entries(Timer::FlowVerify).await, 0, "a later pass finds them");
 }
 
 pub async fn sc_5_any_chunking_of_pages_gives_the_same_and_an_empty_one_ends_the_pass(kind: impl Kind) {
@@ -342,7 +356,7 @@ pub async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_it
     plant::damage(&*bench.store, Key::Execution(member_id(flow, "m0001")), schema::HOT).await;
     let bench = bench.again().await;
     let mut tries = 0;
-    while bench.entries(Timer::FlowVerify).await == 1 {
+    while bench.dead_letters().await.is_empty() {
         let due = plant::timer_of(&plant::entries(&*bench.store, P0, Timer::FlowVerify).await[0]).at;
         bench.pass(due.since(bench.engine.now())).await;
         assert_eq!(bench.counts(NAME).await, (0, 1));
@@ -350,7 +364,12 @@ pub async fn sc_30_a_flow_that_never_verifies_backs_off_is_parked_and_goes_in_it
         assert!(tries < 50, "it is parked in the end");
     }
     assert_eq!(tries, 18, "SR-22, SR-23 three tries in each of five rounds, and three more");
-    assert_eq!(bench.dead_letters().await.len(), 1);
+    let next = plant::timer_of(&plant::entries(&*bench.store, P0, Timer::FlowVerify).await[0]).at;
+    assert_eq!(next.since(bench.engine.now()), 3_600_000, "SR-23 it stays in the index, and is tried once an hour");
+    bench.pass(3_600_000).await;
+    assert_eq!(bench.counts(NAME).await, (0, 1));
+    let letters = bench.dead_letters().await;
+    assert_eq!((letters.len(), letters[0].fails), (1, 19), "the one letter tells of the try");
     bench.pass(25 * 3_600_000).await;
     for _ in 0..20 {
         bench.scan("retention_trimmer").await;

@@ -3,9 +3,12 @@
 use crate::kit::bench::Bench;
 use crate::kit::flows::*;
 use crate::kit::kinds::Kind;
+use crate::kit::log::Log;
 use crate::kit::plant;
+use crate::kit::probe::Asked;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tracing::Level;
 use weft_core::ExecutionId;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
@@ -15,16 +18,15 @@ use weft_core::record::flow::Cause;
 use weft_core::record::member::{GroupPolicy, Then};
 use weft_core::schema::Kind as RecordKind;
 use weft_engine::Completion;
+use weft_engine::config::Filter;
 use weft_engine::flow::{FlowCancellation, FlowSubmission, Member};
 use weft_engine::telemetry::Reading;
 use weft_store::Store;
 
 /// The gauge, counted anew.
 async fn gauge(bench: &Bench<impl Store>, name: &str) -> f64 {
-    bench.pass(10_000).await;
-    bench.engine.metrics();
-    // It is counted in the background, while the clock of the test stands still.
-    bench.probe.settle().await;
+    // Until the next look, after which it is counted.
+    bench.pass(30_000).await;
     let all = bench.engine.metrics();
     let readings = all.iter().find(|readings| readings.family.name == name).expect("a metric of the table");
     match readings.samples.first() {
@@ -148,6 +150,28 @@ pub async fn sr_41_what_commits_left_is_told_until_it_is_done(kind: impl Kind) {
     bench.scan("dependency_reconciler").await;
     bench.until_quiet().await;
     assert_eq!(gauge(&bench, "weft_continuations").await, 0.0);
+}
+
+pub async fn sr_40_a_count_that_meets_what_cannot_be_read_leaves_the_gauge_as_it_was(kind: impl Kind) {
+    let bench = Bench::with(&kind, 2, Filter::NONE).await;
+    let flow = bench.flow(7).await;
+    claim_all(&bench.client, 3).await;
+    let remaining =
+        weft_core::record::flow::Remaining::Cancel(weft_core::record::flow::Mode::Graceful { grace_ms: 600_000 });
+    bench.client.cancel_flow(FlowCancellation::new(flow, "wait").remaining(remaining)).await.unwrap();
+    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0);
+    let (log, _guard) = Log::listen();
+    plant::change_flow(&*bench.store, flow, |flow| flow.summary.cancel_owed = 2).await;
+    bench
+        .probe
+        .refuse(|asked| matches!(asked, Asked::Read(_, keys) if keys.iter().any(|key| matches!(key, Key::Flow(_)))));
+    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0, "the flow could not be read");
+    let lines = log.take("not counted in every partition");
+    assert!(!lines.is_empty() && lines.iter().all(|(level, line)| *level == Level::DEBUG && line.contains("refused")));
+    bench.probe.refuse(|asked| matches!(asked, Asked::Scan(None, scan) if scan.limit > 1_000));
+    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0, "a partition could not be counted");
+    bench.probe.obey();
+    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 2.0);
 }
 
 pub async fn sc_160_the_backlog_counts_members_and_not_flows(kind: impl Kind) {

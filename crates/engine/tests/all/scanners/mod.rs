@@ -3,8 +3,12 @@
 mod dependency;
 mod edge_cancel;
 mod entries;
+mod filters;
 mod flow_projector;
 mod flows;
+mod own;
+mod parked;
+mod runner;
 
 use crate::kit::kinds::on_every_store;
 use crate::kit::plant::Records;
@@ -15,10 +19,28 @@ use weft_core::schema::PartMask;
 
 on_every_store! {
     entries::sr_25_a_poison_entry_is_removed_and_leaves_a_dead_letter,
+    entries::sr_25_entries_that_cannot_be_read_are_removed_and_hide_nothing,
     entries::sr_27_an_entry_whose_record_is_gone_is_stale_and_leaves_nothing,
     entries::sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served,
+    parked::sr_83_parked_items_of_all_partitions_are_listed_page_by_page,
+    parked::sr_84_a_restored_item_is_tried_again_and_sr_85_a_discarded_one_is_given_up_by_name,
     entries::sr_12_nothing_waits_behind_items_of_another_filter,
     entries::sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at,
+    entries::sr_12_a_pass_looks_at_ten_batches_over_all_its_timers,
+    entries::sr_12_a_worker_is_looked_at_behind_more_foreign_ones_than_a_pass_may_look_at,
+    entries::sr_29_items_of_a_newer_format_are_warned_about_once_a_minute,
+    entries::sr_29_a_worker_of_a_newer_format_is_no_error,
+    filters::sc_78_a_filter_costs_one_read_for_all_items_and_none_costs_nothing,
+    filters::sc_81_what_is_not_covered_for_sure_is_left_as_it_was_and_met_again,
+    filters::sr_36_a_read_that_fails_ends_the_pass_and_is_nobodys_verdict,
+    filters::sr_34_a_filter_of_one_scanner_replaces_that_of_all_for_this_one,
+    filters::sr_39_two_groups_of_nodes_with_tag_filters_leave_nothing_to_nobody,
+    filters::sr_54_nodes_with_other_filters_scan_the_same_partitions,
+    own::sr_31_it_sees_what_its_filter_covers_in_pages_and_acts_in_its_own_name,
+    own::sr_30_it_passes_over_every_partition_once_in_an_interval,
+    own::sr_30_an_engine_does_not_open_with_a_scanner_that_cannot_run,
+    runner::sr_10_a_partition_that_does_not_answer_hides_no_other,
+    runner::sr_10_any_number_of_stuck_entries_hides_no_other_partition,
     flow_projector::sc_1_it_stands_behind_counters_that_commits_write,
     flow_projector::sc_2_a_pass_is_over_one_partition_and_by_the_index,
     flow_projector::sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due,
@@ -39,6 +61,7 @@ on_every_store! {
     flow_projector::sc_31_it_sets_counters_right_and_leaves_the_state_to_the_rules,
     flow_projector::sc_33_a_filter_selects_flows_and_never_members,
     flow_projector::sc_36_what_was_verified_or_repaired_is_processed_and_a_failure_an_error,
+    edge_cancel::sc_37_the_runner_begins_the_safety_net_for_entries_of_its_age,
     edge_cancel::sc_38_what_a_crash_left_owed_is_gone_on_with,
     edge_cancel::sc_39_only_the_index_of_what_is_owed_is_walked,
     edge_cancel::sc_40_fifty_a_pass_and_nothing_starves_behind_what_is_left_alone,
@@ -63,6 +86,7 @@ on_every_store! {
     flows::sc_155_a_flow_goes_last_and_leaves_no_record,
     flows::sc_160_a_cancel_that_a_dead_node_left_is_finished_by_another,
     flows::sr_41_what_commits_left_is_told_until_it_is_done,
+    flows::sr_40_a_count_that_meets_what_cannot_be_read_leaves_the_gauge_as_it_was,
     flows::sc_160_the_backlog_counts_members_and_not_flows,
 }
 

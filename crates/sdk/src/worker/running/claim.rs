@@ -92,7 +92,7 @@ impl Running {
             lanes: settings.lanes.clone(),
             lane_mode: settings.lane_mode,
             kinds: settings.kinds.clone(),
-            capabilities: settings.capabilities.clone(),
+            capabilities: Some(settings.capabilities.clone()),
             max: Some(max as u32),
             wait_ms: Some(ms(wait)),
             lease_ms: Some(ms(settings.lease)),

@@ -6,7 +6,6 @@ use crate::Error;
 use crate::worker::token::Cause;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use weft_api::work::LaneWish;
 use weft_api::worker::{Beat, Heartbeat, Holding, Register, Registered, SessionQuery};
 use weft_api::{Args, Class, Code, op};
 
@@ -71,7 +70,7 @@ impl Running {
             worker: settings.pool.clone(),
             instance: self.instance.clone(),
             boot_id: registration.boot_id.clone(),
-            lanes: settings.lanes.iter().map(|LaneWish { lane, .. }| lane.clone()).collect(),
+            lanes: settings.lanes.as_ref().map(|lanes| lanes.iter().map(|wish| wish.lane.clone()).collect()),
             kinds: settings.kinds.clone(),
             capabilities: settings.capabilities.clone(),
             capacity: Some(settings.concurrency as u32),

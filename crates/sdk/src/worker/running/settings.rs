@@ -10,7 +10,8 @@ use weft_api::work::{LaneMode, LaneWish};
 pub struct Settings {
     pub pool: String,
     pub instance: Option<String>,
-    pub lanes: Vec<LaneWish>,
+    /// `default` if none
+    pub lanes: Option<Vec<LaneWish>>,
     pub lane_mode: Option<LaneMode>,
     /// Any if none
     pub kinds: Option<Vec<String>>,
@@ -32,7 +33,7 @@ impl Settings {
         Self {
             pool: "worker".to_string(),
             instance: None,
-            lanes: Vec::new(),
+            lanes: None,
             lane_mode: None,
             kinds: None,
             capabilities: Vec::new(),
@@ -54,8 +55,9 @@ impl Settings {
         if !(100..=3_600_000).contains(&lease) {
             return Err(Error::Config(format!("the lease is {:?}, allowed are 100ms to 1h", self.lease)));
         }
-        if self.lanes.len() > 64 {
-            return Err(Error::Config(format!("the worker has {} lanes, allowed are 64", self.lanes.len())));
+        let lanes = self.lanes.as_ref().map_or(0, Vec::len);
+        if lanes > 64 {
+            return Err(Error::Config(format!("the worker has {lanes} lanes, allowed are 64")));
         }
         Ok(())
     }

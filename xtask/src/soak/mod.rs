@@ -1,23 +1,18 @@
 //! Long runs. Owns which ones there are; what they check belongs to the programs they run.
 
+mod sim;
+
 use crate::arguments::Soak;
 use crate::run::{Line, root};
 use anyhow::{Context, Result};
 
 pub fn soak(soak: &Soak) -> Result<bool> {
     match soak {
-        Soak::Sim { seeds } => sim(*seeds),
+        Soak::Sim { seeds } => sim::soak(*seeds),
         Soak::Crash { rounds } => faults("crash", &["faults::nodes", "faults::servers"], *rounds),
         Soak::Fuzz { examples } => fuzz(*examples),
         Soak::Failover { rounds } => faults("failover", &["faults::cluster"], *rounds),
     }
-}
-
-/// Many seeds through the simulator. Its own output tells how to repeat a red one.
-fn sim(seeds: u64) -> Result<bool> {
-    let line = Line::cargo("run --release --locked --package weft -- sim --seeds").word(seeds.to_string());
-    println!("== soak sim: {line}");
-    line.run().map(|()| true)
 }
 
 /// The fuzzer with many requests of each operation.

@@ -1,0 +1,357 @@
+//! Two nodes on one store: what one of them writes while the other loads.
+
+use super::*;
+use weft_core::change::{Body, Change, Write};
+use weft_core::command::{ChangePriority, ChildrenRule, Fence, ForceFail, Hold, NewEdge, NewFlow, NewMember};
+use weft_core::command::{Release, Submit, SubmitFlow, WaitChildren};
+use weft_core::flow::member_id;
+use weft_core::flow::plan::Plan;
+use weft_core::record::Record;
+use weft_core::record::edge::On;
+use weft_core::record::execution::{self, HoldKey, PublicState, State};
+use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Growth};
+use weft_core::record::member::MAIN;
+use weft_core::record::register::Subject;
+use weft_core::tx::Overlay;
+use weft_core::{CommitId, FlowId, LeaseId};
+
+const NOW: &str = "the store in memory answers at once";
+
+impl Bench {
+    /// Takes a call through, on a partition that does nothing else.
+    fn done(&mut self, command: Command) -> Answer {
+        let mut answer = self.call(shop(), command);
+        self.settle();
+        answer.try_recv().expect("it is answered").remove(0)
+    }
+
+    /// A flow of these members, each of which waits for the one before it.
+    pub(super) fn chain(&self, keys: &[&str]) -> (FlowId, Command) {
+        let id = FlowId::new(HERE, crate::engine::fresh_uuid(&*self.hand, self.hand.clock()));
+        let config = &self.partition.node.config;
+        let submit = Submission::new("mail").command(ExecutionId::new(HERE, id.uuid()), &config.policy);
+        let submit = submit.expect("a good submission");
+        let member =
+            |key: &str| NewMember { key: key.into(), critical: true, groups: Vec::new(), submit: submit.clone() };
+        let edge = |from: &str, to: &str| {
+            let (group, policy, on) = (MAIN.into(), None, On::Success);
+            NewEdge { from: from.into(), to: to.into(), group, policy, on, input: None }
+        };
+        let flow = NewFlow {
+            kind: "etl".into(),
+            name: None,
+            tags: BTreeMap::new(),
+            failure: FailurePolicy::Isolate,
+            completion: CompletionPolicy::AllTerminal,
+            growth: Growth::Dynamic,
+            seal: true,
+            seal_by_ms: None,
+            deadline: None,
+            retention_ms: Some(86_400_000),
+            idempotency_key: None,
+            idempotency_ttl_ms: 86_400_000,
+            trace: None,
+            members: keys.iter().map(|key| member(key)).collect(),
+            edges: keys.windows(2).map(|pair| edge(pair[0], pair[1])).collect(),
+        };
+        let plan = Plan::new(flow, &config.limits, self.hand.clock()).expect("a good plan");
+        (id, Command::SubmitFlow(SubmitFlow { id: Some(id), plan: Arc::new(plan), from: 0 }))
+    }
+
+    /// A flow with one member, which waits to be claimed.
+    fn flow_of_one(&mut self) -> (FlowId, ExecutionId) {
+        let (id, command) = self.chain(&["a"]);
+        self.done(command).expect("the flow is made");
+        (id, member_id(id, "a"))
+    }
+
+    /// Holds an execution, or releases one that is held. Both change the totals of its flow.
+    fn toggle(&mut self, id: ExecutionId) {
+        let Some(Record::Execution(execution)) = self.stored(Key::Execution(id)) else { panic!("{id} is there") };
+        let reason = "".into();
+        let command = match execution.public_state() {
+            PublicState::Waiting => Command::Hold(Hold { id, reason, revoke: false }),
+            _ => Command::Release(Release { id, reason }),
+        };
+        self.done(command).expect("it is held or released");
+    }
+
+    fn stored(&self, key: Key) -> Option<Record> {
+        let read = self.store.read(HERE, vec![(key, PartMask::ALL)]).now_or_never().expect(NOW);
+        let found = read.expect("it can be read").found.remove(0)?;
+        Some(Record::decode(key, &found.parts, PartMask::ALL).expect("it decodes"))
+    }
+
+    /// The results of the calls of this verb in the audit log.
+    fn audited(&self, verb: &str) -> Vec<String> {
+        let dump = self.store.dump(HERE);
+        let entries = dump.records.keys().filter_map(|key| self.stored(*key)).filter_map(|record| match record {
+            Record::Audit(entry) if &*entry.body.act.verb == verb => Some(entry.body.act.result.to_string()),
+            _ => None,
+        });
+        entries.collect()
+    }
+
+    /// Answers the next load, and returns what was loaded. With `one_by_one` each record is read by itself, as if each had
+    /// been missed by itself; `between` runs after the read of `key`.
+    fn answer_load(&mut self, one_by_one: bool, key: Key, between: impl FnOnce()) -> Vec<Key> {
+        let at = self.calls.iter().position(|call| matches!(call, Effect::Load { .. })).expect("something is loaded");
+        let Effect::Load { keys, stamp, turn } = self.calls.remove(at) else { unreachable!("a load was found") };
+        let mut between = Some(between);
+        for some in keys.chunks(if one_by_one { 1 } else { keys.len() }) {
+            let turn = if one_by_one { self.partition.turn } else { turn };
+            let arrival = self.perform(Effect::Load { keys: some.to_vec(), stamp, turn });
+            if some.iter().any(|(loaded, _)| *loaded == key)
+                && let Some(between) = between.take()
+            {
+                between();
+            }
+            self.partition.arrive(arrival);
+        }
+        self.step();
+        keys.into_iter().map(|(key, _)| key).collect()
+    }
+}
+
+pub(super) fn force_fail(id: ExecutionId) -> Command {
+    Command::ForceFail(ForceFail { id, message: "stop it".into(), reason: "".into() })
+}
+
+#[test]
+fn sec_18_a_command_on_records_of_different_moments_is_run_again_on_fresh_ones() {
+    let mut other = Bench::new(Config::default());
+    let (flow, id) = other.flow_of_one();
+    let mut bench = other.beside();
+    let mut answer = bench.call(shop(), force_fail(id));
+    bench.step();
+    let member = Key::Execution(id);
+    assert!(bench.answer_load(false, member, || other.toggle(id)).contains(&member));
+    assert!(bench.answer_load(false, member, || ()).contains(&Key::Flow(flow)), "as the other node left it");
+    assert_eq!(bench.partition.effort.violations, 1, "the flow does not count the member as what it was");
+    let again = bench.answer_load(false, member, || ());
+    assert!([member, Key::Flow(flow)].iter().all(|key| again.contains(key)), "both are loaded together");
+    bench.settle();
+    assert!(answer.try_recv().expect("it is answered")[0].is_ok());
+    assert_eq!(bench.audited("force_fail"), ["ok"], "it was not refused in between");
+}
+
+#[test]
+fn sec_18_a_command_whose_records_are_never_of_one_moment_is_answered_busy() {
+    let mut other = Bench::new(Config::default());
+    let (_, id) = other.flow_of_one();
+    let mut bench = other.beside();
+    let mut answer = bench.call(shop(), force_fail(id));
+    bench.step();
+    let mut loads = 0;
+    while matches!(bench.calls[..], [Effect::Load { .. }]) {
+        bench.answer_load(true, Key::Execution(id), || other.toggle(id));
+        loads += 1;
+    }
+    bench.settle();
+    let answer = answer.try_recv().expect("it is answered").remove(0);
+    assert!(matches!(answer, Err(Rejection::Busy { .. })), "{answer:?}");
+    // The member, its flow, and then both together.
+    assert_eq!(loads, RELOADS_MAX + 2);
+    assert_eq!(bench.audited("force_fail"), ["busy"], "only the answer is in the log");
+}
+
+#[test]
+fn sec_18_a_broken_invariant_of_stored_records_is_answered_after_one_reload() {
+    let mut other = Bench::new(Config::default());
+    let (flow, id) = other.flow_of_one();
+    let Some(Record::Flow(mut wrong)) = other.stored(Key::Flow(flow)) else { panic!("the flow is there") };
+    wrong.summary.by_state.swap(PublicState::Waiting as usize, PublicState::Active as usize);
+    let record = Record::Flow(wrong);
+    let body = Body { facets: record.facets(), parts: record.encode(PartMask::ALL) };
+    let what = Change::Update { old: record.facets(), body };
+    let write = Write { key: record.key(), what, due_add: Vec::new(), due_remove: Vec::new() };
+    let (commit, head) = (CommitId(uuid::Uuid::from_u128(7)), other.partition.head);
+    let (empty, _) = Overlay::default().seal(commit, head, false, head.now);
+    let outcome = other.store.commit(HERE, Batch { writes: vec![write], ..empty }).now_or_never().expect(NOW);
+    assert!(matches!(outcome, Outcome::Applied { .. }), "{outcome:?}");
+
+    let mut bench = other.beside();
+    let answer = bench.done(force_fail(id));
+    assert!(matches!(answer, Err(Rejection::Internal { .. })), "{answer:?}");
+    assert_eq!(bench.partition.effort.violations, 1, "it was loaded again once");
+    assert_eq!(bench.audited("force_fail"), [""; 0]);
+}
+
+#[test]
+fn sec_18_a_record_of_the_open_batch_that_was_read_later_is_of_another_moment() {
+    let mut other = Bench::new(Config::default());
+    let (flow, id) = other.flow_of_one();
+    let mut bench = other.beside();
+    let keys = [Key::Execution(id), Key::Flow(flow), Key::Register(HERE, Subject::AuditEnd)];
+    let load = |bench: &mut Bench, keys: &[Key]| {
+        bench.partition.want(keys.iter().map(|key| Miss::Record(*key, PartMask::ALL)).collect());
+        bench.settle();
+    };
+    load(&mut bench, &keys);
+    other.toggle(id);
+    bench.partition.forget(&keys[..1]);
+    load(&mut bench, &keys[..1]);
+    // The first leaves the member in the open batch. The second came before all this, and was loaded again once.
+    let change = ChangePriority { id, priority: 7, reason: "".into() };
+    let _changed = bench.call(shop(), Command::ChangePriority(change));
+    let mut answer = bench.call(shop(), force_fail(id));
+    let item = bench.partition.queue.back_mut().expect("it waits");
+    (item.turn, item.reloads) = (0, 1);
+    bench.step();
+    let is_reload = |call: &Effect| matches!(call, Effect::Load { keys, .. } if keys.iter().any(|(key, _)| *key == Key::Flow(flow)));
+    assert_eq!((bench.partition.effort.violations, bench.calls.iter().any(is_reload)), (1, true));
+    bench.settle();
+    let answer = answer.try_recv().expect("it is answered").remove(0);
+    assert!(answer.is_ok(), "{answer:?}");
+}
+
+/// An execution that is held by a worker, and its children.
+struct Family {
+    parent: ExecutionId,
+    fence: Fence,
+}
+
+impl Family {
+    fn new(bench: &mut Bench) -> Self {
+        let parent = bench.submit(Submission::new("mail"));
+        bench.settle();
+        let lease = LeaseId::new(HERE, crate::engine::fresh_uuid(&*bench.hand, bench.hand.clock()));
+        bench.done(spec(LANE_DEFAULT, None).command(parent, lease)).expect("it is claimed");
+        Self { parent, fence: Fence { lease, epoch: 1 } }
+    }
+
+    /// Submits a child, without waiting for it.
+    fn submit(&self, bench: &mut Bench) -> ExecutionId {
+        let id = ExecutionId::new(HERE, crate::engine::fresh_uuid(&*bench.hand, bench.hand.clock()));
+        let command = Submission::new("mail").command(id, &bench.partition.node.config.policy);
+        let command = Submit { parent: Some((self.parent, self.fence)), ..command.expect("a good submission") };
+        bench.call(shop(), Command::Submit(Box::new(command)));
+        id
+    }
+
+    fn child(&self, bench: &mut Bench) -> ExecutionId {
+        let id = self.submit(bench);
+        bench.settle();
+        id
+    }
+
+    /// Waits for all children.
+    fn wait(&self) -> Command {
+        let (id, fence, rule) = (self.parent, Some(self.fence), ChildrenRule::AllOf);
+        Command::WaitChildren(WaitChildren { id, fence, children: None, rule, timeout_ms: None, checkpoint: None })
+    }
+
+    /// The children that the parent waits for.
+    fn waited_for(&self, bench: &Bench) -> Vec<ExecutionId> {
+        let Some(Record::Execution(parent)) = bench.stored(Key::Execution(self.parent)) else { panic!("it is there") };
+        let State::Blocked { holds, .. } = &parent.hot.state else { panic!("{:?}", parent.hot.state) };
+        match holds.get(HoldKey::Children) {
+            Some(execution::Hold::Children(hold)) => hold.children.to_vec(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Takes the first call of this kind to the store out of those that are not answered.
+fn pick(bench: &mut Bench, is_it: fn(&Effect) -> bool) -> Effect {
+    let at = bench.calls.iter().position(is_it).expect("such a call was made");
+    bench.calls.remove(at)
+}
+
+fn is_scan(effect: &Effect) -> bool {
+    matches!(effect, Effect::Scan { .. })
+}
+
+fn is_commit(effect: &Effect) -> bool {
+    matches!(effect, Effect::Commit(_))
+}
+
+/// The store answers this call now.
+fn answer(bench: &mut Bench, effect: Effect) {
+    let arrival = bench.perform(effect);
+    bench.partition.arrive(arrival);
+    bench.step();
+}
+
+#[test]
+fn a_list_that_was_scanned_before_a_commit_of_this_node_has_what_the_commit_added() {
+    let mut bench = Bench::new(Config::default());
+    let family = Family::new(&mut bench);
+    let first = family.child(&mut bench);
+    bench.partition.forget(&[Key::Execution(first)]);
+    let second = family.submit(&mut bench);
+    bench.step();
+    let _wait = bench.call(shop(), family.wait());
+    bench.step();
+    // The scan is answered before the commit arrives at the store; the first child is loaded after it.
+    for is_it in [is_scan, is_commit] {
+        let effect = pick(&mut bench, is_it);
+        answer(&mut bench, effect);
+    }
+    bench.settle();
+    assert_eq!(family.waited_for(&bench), [first, second]);
+}
+
+#[test]
+fn a_scan_that_is_answered_after_a_commit_of_this_node_has_what_the_commit_added() {
+    let mut bench = Bench::new(Config::default());
+    let family = Family::new(&mut bench);
+    let first = family.child(&mut bench);
+    let _wait = bench.call(shop(), family.wait());
+    bench.step();
+    let scan = pick(&mut bench, is_scan);
+    let before = bench.perform(scan);
+    let second = family.child(&mut bench);
+    bench.partition.arrive(before);
+    bench.settle();
+    assert_eq!(family.waited_for(&bench), [first, second]);
+}
+
+#[test]
+fn a_list_that_was_scanned_before_a_commit_of_another_node_is_scanned_again() {
+    let mut bench = Bench::new(Config::default());
+    let mut other = bench.beside();
+    let family = Family::new(&mut bench);
+    let first = family.child(&mut bench);
+    let keys = [family.parent, first].map(Key::Execution);
+    bench.partition.forget(&keys[1..]);
+    bench.submit(Submission::new("mail"));
+    bench.step();
+    let _wait = bench.call(shop(), family.wait());
+    bench.step();
+    let scan = pick(&mut bench, is_scan);
+    answer(&mut bench, scan);
+    let second = family.child(&mut other);
+    // The commit rests on nothing that the other node wrote, and is applied after it. The parent is loaded anew.
+    let commit = pick(&mut bench, is_commit);
+    bench.partition.forget(&keys);
+    answer(&mut bench, commit);
+    bench.settle();
+    assert_eq!(family.waited_for(&bench), [first, second]);
+}
+
+#[test]
+fn an_answer_that_writes_nothing_rests_on_a_list_that_was_scanned_since_the_call() {
+    let mut bench = Bench::new(Config::default());
+    let mut other = bench.beside();
+    let family = Family::new(&mut bench);
+    let first = family.child(&mut bench);
+    bench.done(force_fail(first)).expect("the child ends");
+    // Behind a commit that is on its way, so that what was scanned is kept.
+    bench.submit(Submission::new("mail"));
+    bench.step();
+    let wait = |bench: &mut Bench| {
+        bench.call(shop(), family.wait());
+        bench.step();
+        while let Some(at) = bench.calls.iter().position(|call| !is_commit(call)) {
+            let effect = bench.calls.remove(at);
+            answer(bench, effect);
+        }
+    };
+    wait(&mut bench);
+    assert_eq!(bench.partition.open.done.len(), 1, "there is nothing to wait for");
+    let second = family.child(&mut other);
+    wait(&mut bench);
+    bench.settle();
+    assert_eq!(family.waited_for(&bench), [second]);
+}

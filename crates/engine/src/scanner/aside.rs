@@ -1,0 +1,57 @@
+//! A partition whose store call failed: which of its passes may begin, and when. All other partitions go on.
+
+use weft_core::Time;
+
+const PAUSE_MS: u64 = 1_000;
+const PAUSE_MAX_MS: u64 = 10_000;
+/// A probe that has not ended by then is given up, and another one may begin.
+const PROBE_MS: u64 = 10_000;
+
+/// Lets one probe at a time through, after pauses that grow as long as probes fail. Times are of the node's clock.
+pub(super) struct Aside {
+    pause_ms: u64,
+    probe_at: Time,
+    /// When the probe that is under way began.
+    probing: Option<Time>,
+}
+
+impl Aside {
+    pub fn new(clock: Time) -> Self {
+        Self { pause_ms: PAUSE_MS, probe_at: clock + PAUSE_MS, probing: None }
+    }
+
+    /// When the next probe may begin.
+    pub fn probe_at(&self) -> Time {
+        self.probing.map_or(self.probe_at, |began| began + PROBE_MS)
+    }
+
+    pub fn begin_probe(&mut self, clock: Time) {
+        self.probing = Some(clock);
+    }
+
+    /// A probe has failed: the next one begins later.
+    pub fn probe_failed(&mut self, clock: Time) {
+        self.pause_ms = (self.pause_ms * 2).min(PAUSE_MAX_MS);
+        self.probe_at = clock + self.pause_ms;
+        self.probing = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sr_17_probes_come_after_a_second_and_then_less_and_less_often_down_to_every_ten() {
+        let mut clock = Time::from_ms(5_000);
+        let mut aside = Aside::new(clock);
+        for pause_ms in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
+            assert_eq!(aside.probe_at(), clock + pause_ms);
+            clock = aside.probe_at();
+            aside.begin_probe(clock);
+            assert_eq!(aside.probe_at(), clock + PROBE_MS, "one at a time");
+            clock = clock + 300;
+            aside.probe_failed(clock);
+        }
+    }
+}

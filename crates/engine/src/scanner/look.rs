@@ -1,0 +1,172 @@
+//! When the heads of the due index are looked at: all partitions in one call, and each by itself while that call does not
+//! show all of them. No look is awaited before the next one that it could hide.
+
+use std::collections::{BTreeMap, VecDeque};
+use weft_core::{PartitionId, Time};
+
+/// A look that is not answered by then keeps no other one waiting.
+pub(super) const LATE_MS: u64 = 1_000;
+/// How long the next look waits after one that was not answered.
+const RETRY_MS: u64 = 1_000;
+/// Other nodes ring for every timer they arm; looking more often than this would not make timers more exact.
+const PAUSE_MS: u64 = 100;
+/// Looks at single partitions that are under way at a time.
+const AT_ONCE: usize = 8;
+
+/// Duties to look at and looks under way. Times are of the node's clock.
+pub(super) struct Looks {
+    /// Time between two looks.
+    every_ms: u64,
+    next_at: Time,
+    /// When the last look at all partitions began.
+    began_at: Time,
+    /// The look at all partitions is under way.
+    joint: bool,
+    stage: Stage,
+    /// Looks at single partitions that are under way, by when they began.
+    single: BTreeMap<PartitionId, Time>,
+    /// The last round over single partitions was not answered whole.
+    is_partial: bool,
+}
+
+enum Stage {
+    /// Nothing is under way that the next look waits for.
+    Idle,
+    /// The look at all partitions is waited for.
+    Joint,
+    /// Partitions that this round still has to look at, and whether all others have answered.
+    Round { rest: VecDeque<PartitionId>, is_whole: bool },
+}
+
+/// What a look begins with.
+pub(super) enum Begin {
+    Joint,
+    /// The look at all partitions that began earlier is not answered, so that only a round shows anything.
+    Round,
+}
+
+impl Looks {
+    pub fn new(every_ms: u64, clock: Time) -> Self {
+        Self {
+            every_ms,
+            next_at: clock,
+            began_at: Time::ZERO,
+            joint: false,
+            stage: Stage::Idle,
+            single: BTreeMap::new(),
+            is_partial: false,
+        }
+    }
+
+    /// The next look is wanted by then.
+    pub fn by(&mut self, at: Time) {
+        self.next_at = self.next_at.min(at.max(self.began_at + PAUSE_MS));
+    }
+
+    /// When the last look at all partitions began.
+    pub fn began_at(&self) -> Time {
+        self.began_at
+    }
+
+    /// What begins now, if it is time for the next look.
+    pub fn begin(&mut self, clock: Time) -> Option<Begin> {
+        if !matches!(self.stage, Stage::Idle) || self.next_at > clock {
+            return None;
+        }
+        (self.began_at, self.next_at) = (clock, clock + self.every_ms);
+        if self.joint {
+            return Some(Begin::Round);
+        }
+        (self.joint, self.stage) = (true, Stage::Joint);
+        Some(Begin::Joint)
+    }
+
+    /// The look at all partitions is not answered in time.
+    pub fn is_late(&self, clock: Time) -> bool {
+        matches!(self.stage, Stage::Joint) && clock.since(self.began_at) >= LATE_MS
+    }
+
+    /// The look at all partitions has ended.
+    pub fn joint_ended(&mut self) {
+        self.joint = false;
+    }
+
+    /// True if that look is still waited for.
+    pub fn awaits_joint(&self) -> bool {
+        matches!(self.stage, Stage::Joint)
+    }
+
+    /// Ends the wait for the look at all partitions. If it `showed_all`, and the last round was answered whole, nothing else
+    /// is to be looked at; else a round over these partitions begins, and each of `aside` counts as not answered.
+    pub fn joint_over(
+        &mut self,
+        showed_all: bool,
+        mine: Vec<PartitionId>,
+        aside: impl Fn(PartitionId) -> bool,
+    ) -> bool {
+        let needs_round = !showed_all || self.is_partial;
+        self.stage = match needs_round {
+            false => Stage::Idle,
+            true => {
+                let under_way = |partition: &PartitionId| self.single.contains_key(partition);
+                let count = mine.len();
+                let rest: VecDeque<PartitionId> =
+                    mine.into_iter().filter(|partition| !aside(*partition) && !under_way(partition)).collect();
+                Stage::Round { is_whole: rest.len() == count, rest }
+            }
+        };
+        !needs_round
+    }
+
+    /// The single partitions whose look begins now.
+    pub fn begin_single(&mut self, clock: Time) -> Vec<PartitionId> {
+        let Stage::Round { rest, .. } = &mut self.stage else { return Vec::new() };
+        let in_time = self.single.values().filter(|began| clock.since(**began) < LATE_MS).count();
+        let begins: Vec<PartitionId> = rest.drain(..rest.len().min(AT_ONCE.saturating_sub(in_time))).collect();
+        self.single.extend(begins.iter().map(|partition| (*partition, clock)));
+        begins
+    }
+
+    /// True if a look at this partition begins now, outside a round.
+    pub fn begin_probe(&mut self, partition: PartitionId, clock: Time) -> bool {
+        self.single.insert(partition, clock).is_none()
+    }
+
+    /// The look at a single partition has ended.
+    pub fn single_ended(&mut self, partition: PartitionId, answered: bool) {
+        self.single.remove(&partition);
+        if let Stage::Round { is_whole, .. } = &mut self.stage {
+            *is_whole &= answered;
+        }
+    }
+
+    /// True if the round is over: every look of it has ended or is late.
+    pub fn round_over(&mut self, clock: Time) -> bool {
+        let Stage::Round { rest, is_whole } = &self.stage else { return false };
+        let in_time = self.single.values().any(|began| clock.since(*began) < LATE_MS);
+        if !rest.is_empty() || in_time {
+            return false;
+        }
+        self.is_partial = !is_whole || !self.single.is_empty();
+        self.stage = Stage::Idle;
+        if self.is_partial || self.joint {
+            self.next_at = self.next_at.min(clock + RETRY_MS);
+        }
+        true
+    }
+
+    /// The look at all partitions failed: the next one comes soon.
+    pub fn retry(&mut self, clock: Time) {
+        self.next_at = self.next_at.min(clock + RETRY_MS);
+    }
+
+    /// When something is to be begun or given up.
+    pub fn wakes_at(&self, clock: Time) -> Time {
+        let late = |began: &Time| Some(*began + LATE_MS).filter(|late| *late > clock);
+        match &self.stage {
+            Stage::Idle => self.next_at,
+            Stage::Joint => self.began_at + LATE_MS,
+            Stage::Round { .. } => self.single.values().filter_map(late).min().unwrap_or(Time::MAX),
+        }
+    }
+}
