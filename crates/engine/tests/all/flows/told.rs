@@ -244,7 +244,10 @@ pub async fn fl_192_edges_that_lead_to_a_member_are_found_without_a_walk_through
     let first = bench.claim().await;
     client.complete(Completion::of(&first)).await.unwrap();
     let met = EdgeFilter { state: Some("met".into()), ..to_join };
-    assert_eq!(list(met).await, [format!("{}@main", key_of(&first))]);
+    // Members that are ready alike are claimed in the order of their ids: it may be the one with two edges.
+    let of_first = format!("{}@", key_of(&first));
+    expected.retain(|edge| edge.starts_with(&of_first));
+    assert_eq!(list(met).await, expected);
     let nobody = EdgeFilter { downstream: Some("nobody".into()), ..EdgeFilter::default() };
     assert!(list(nobody).await.is_empty());
 }
