@@ -35,8 +35,10 @@ pub struct Scanner {
     /// Items that wait, where that is counted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u64>,
-    /// Items that it has parked, in the whole deployment, counted up to 1000 of all scanners together
-    pub parked: u64,
+    /// Items that it has parked, in the whole deployment, counted up to 1000 of all scanners together; absent if a
+    /// partition did not answer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<u64>,
     /// Passes that panicked since the node began
     pub restarts: u64,
 }

@@ -102,7 +102,7 @@ fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
 /// Whoever has set something for `weft serve` may wonder where the data is.
 fn unused(variables: Vec<String>) -> Option<String> {
     let names = variables.join(", ");
-    let line = format!("not used: {names}; `weft dev` has a store and an address of its own, `weft serve` obeys it");
+    let line = format!("not used: {names}; `weft dev` has a store and an address of its own, `weft serve` takes yours");
     (!variables.is_empty()).then_some(line)
 }
 

@@ -31,10 +31,13 @@ pub enum Defect {
     GenerationNotRaised,
     DeadPartitionHidesOthers,
     FirstReadNotVerified,
+    CascadeDroppedAtContinuation,
+    EdgeCountedTwice,
+    LiveMemberPurged,
 }
 
 impl Defect {
-    pub const ALL: [Defect; 25] = [
+    pub const ALL: [Defect; 28] = [
         Defect::EpochNotCompared,
         Defect::LeaseIdNotCompared,
         Defect::EpochComparedByLess,
@@ -60,6 +63,9 @@ impl Defect {
         Defect::GenerationNotRaised,
         Defect::DeadPartitionHidesOthers,
         Defect::FirstReadNotVerified,
+        Defect::CascadeDroppedAtContinuation,
+        Defect::EdgeCountedTwice,
+        Defect::LiveMemberPurged,
     ];
 
     /// The name used on the command line: `epoch-not-compared`.

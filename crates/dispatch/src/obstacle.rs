@@ -6,6 +6,9 @@ use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::{EndedMember, NoWorker, Obstacle, Retry};
 
+/// A worker that lives is seen more often than this.
+const SILENT_MS: u64 = 40_000;
+
 /// For people, for programs, and what ends it.
 pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static str>) {
     match obstacle {
@@ -125,7 +128,14 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             json!({ "count": count, "exact": exact }),
             Some("queue"),
         ),
-        Obstacle::Claimable => ("the next matching claim takes it".to_string(), json!({}), None),
+        Obstacle::Claimable { worker, seen_at } => {
+            let mut text = "the next matching claim takes it".to_string();
+            let silent_ms = now.since(*seen_at);
+            if silent_ms >= SILENT_MS {
+                text.push_str(&format!(", if worker {worker} still lives: it was last seen {} ago", span(silent_ms)));
+            }
+            (text, json!({ "worker": **worker, "seen_at": seen_at.ms() }), None)
+        }
         Obstacle::Trouble { scanner, fails, next_try_at, last_error, parked, given_up } => {
             let failed = format!("`{scanner}` failed on it {}: {last_error}", times(*fails));
             let detail = json!({
@@ -291,5 +301,21 @@ fn span(ms: u64) -> String {
         60..3_600 => format!("{}m {}s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{}h {}m", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{}d {}h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ex_75_a_worker_that_was_not_seen_for_long_may_not_live() {
+        let said = |now: u64| {
+            let claimable = Obstacle::Claimable { worker: "mailer-1".into(), seen_at: Time::from_ms(5_000) };
+            told(&claimable, Time::from_ms(now)).0
+        };
+        assert_eq!(said(44_000), "the next matching claim takes it");
+        let doubt = ", if worker mailer-1 still lives: it was last seen 1m 15s ago";
+        assert_eq!(said(80_000), format!("the next matching claim takes it{doubt}"));
     }
 }

@@ -25,7 +25,7 @@ type Plain<B> = Args<[String; 0], NoQuery, B>;
 
 impl Acting<'_> {
     pub async fn list_scanners(&self) -> Result<Answer, Problem> {
-        let items = self.engine.scanner_status().await.map_err(problem)?;
+        let items = self.engine.scanner_status().await;
         let reply = wire::Scanners {
             node: format!("n_{}", self.engine.node_id()),
             node_name: self.engine.node().to_string(),
@@ -86,7 +86,7 @@ impl Acting<'_> {
             ..ParkedFilter::default()
         };
         once(&self.keeper(), repeat, async {
-            let (mut all, mut looked) = (wire::RetriedItems::default(), 0);
+            let (mut all, mut looked, mut refused) = (wire::RetriedItems::default(), 0, None);
             loop {
                 filter.limit = Some(BATCH_ITEMS_MAX - looked);
                 let page = self.keeper().parked(&filter).await.map_err(problem)?;
@@ -102,12 +102,17 @@ impl Acting<'_> {
                         Ok(Retried::NothingLeft) => all.nothing_left += 1,
                         // Somebody else was faster.
                         Err(Rejection::DeadLetterNotFound) => {}
-                        Err(rejection) => return Err(problem(rejection)),
+                        // The others are retried all the same; this one stays parked.
+                        Err(rejection) => refused = Some(rejection),
                     }
                 }
-                all.more = page.next_cursor.is_some();
-                if !all.more || looked >= BATCH_ITEMS_MAX {
-                    return Ok(Reply::RetryAllParked(all));
+                if page.next_cursor.is_none() || looked >= BATCH_ITEMS_MAX {
+                    all.more = page.next_cursor.is_some() || refused.is_some();
+                    let has_retried = all.retried + all.nothing_left + all.still_damaged > 0;
+                    return match refused.filter(|_| !has_retried) {
+                        Some(rejection) => Err(problem(rejection)),
+                        None => Ok(Reply::RetryAllParked(all)),
+                    };
                 }
                 filter.cursor = page.next_cursor;
             }

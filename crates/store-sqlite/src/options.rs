@@ -81,7 +81,7 @@ pub enum OpenError {
     Exposed { path: PathBuf },
     #[error("cannot use `{}`: it is on a network file system ({system}), which does not lock reliably", path.display())]
     Network { path: PathBuf, system: String },
-    #[error("cannot open `{}`: {holder} has it open; stop that one first, or ask it", path.display())]
+    #[error("cannot open `{}`: {holder} has it open; stop it first, or call its server", path.display())]
     Locked { path: PathBuf, holder: String },
     #[error(
         "cannot open `{}`: it has {names} names (hard links), and its log lies beside one of them only; \

@@ -7,13 +7,14 @@ use crate::keys::{Keys, PartitionKeys};
 use crate::link::Fault;
 use crate::meta;
 use crate::options::{Migrate, Mode, Options};
-use crate::primary::Request;
+use crate::primary::{Primary, Request};
 use crate::route::Router;
 use crate::verdict::{self, Verdict};
 use crate::wake::Wakeups;
 use crate::{batch, members, reader, scan};
 use futures_util::future::try_join_all;
 use redis::{Cmd, RedisWrite, Value};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -28,6 +29,8 @@ use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution
 const BARRED_MS: u64 = 3_600_000;
 /// How often the settings that durability rests on are looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How long one primary of several is waited for to say the time.
+const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Several nodes share a server, so a batch stays small: nobody is served while it is applied.
 const BATCH_RECORDS: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
@@ -41,6 +44,8 @@ pub struct ValkeyStore {
     router: Arc<Router>,
     wakeups: Arc<Wakeups>,
     durability: Arc<RwLock<Durability>>,
+    /// The partition whose primary said the time last.
+    timekeeper: AtomicUsize,
     /// Why this node writes nothing to a partition any more.
     parked: Vec<OnceLock<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -87,6 +92,7 @@ impl ValkeyStore {
             router,
             wakeups: Arc::new(Wakeups::new(token())),
             durability: Arc::new(RwLock::new(durability)),
+            timekeeper: AtomicUsize::new(0),
             parked: (0..meta.partitions).map(|_| OnceLock::new()).collect(),
             tasks: Mutex::default(),
         };
@@ -112,6 +118,16 @@ impl ValkeyStore {
         command.arg(0).write_arg(&members::due_entry(entry));
         // Sent again it changes nothing, which is all that is asked of a read.
         self.router.call(partition, Request::Read(&command)).await.map_err(verdict::read_error).map(drop)
+    }
+
+    /// The clock of the primary of a partition.
+    async fn time_at(&self, partition: PartitionId) -> Result<Time, Error> {
+        let time = redis::cmd("TIME");
+        let reply = self.router.call(partition, Request::Read(&time)).await.map_err(verdict::read_error)?;
+        let Value::Array(fields) = reply else { return Err(reader::unexpected()) };
+        let number = |at: usize| fields.get(at).and_then(|field| crate::info::text(field).parse::<u64>().ok());
+        let (seconds, micros) = number(0).zip(number(1)).ok_or_else(reader::unexpected)?;
+        Ok(Time::from_ms(seconds * 1000 + micros / 1000))
     }
 
     fn start(&self, options: Options, channel: String) {
@@ -207,7 +223,7 @@ impl Store for ValkeyStore {
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
         let names = self.names(partition)?;
-        let now = self.now().await?.ms();
+        let now = self.time_at(partition).await?.ms();
         let mut command = Cmd::new();
         command.arg("FCALL").arg("weft2_resolve").arg(3);
         for key in [names.head(), names.commits(), names.barred()] {
@@ -231,13 +247,28 @@ impl Store for ValkeyStore {
         self.wakeups.watch()
     }
 
+    /// The clock of the primary that answered last, or of the next one that does: a Cluster without one of its primaries
+    /// still has a time.
     async fn now(&self) -> Result<Time, Error> {
-        let time = redis::cmd("TIME");
-        let reply = self.router.call(PartitionId(0), Request::Read(&time)).await.map_err(verdict::read_error)?;
-        let Value::Array(fields) = reply else { return Err(reader::unexpected()) };
-        let number = |at: usize| fields.get(at).and_then(|field| crate::info::text(field).parse::<u64>().ok());
-        let (seconds, micros) = number(0).zip(number(1)).ok_or_else(reader::unexpected)?;
-        Ok(Time::from_ms(seconds * 1000 + micros / 1000))
+        let primaries = self.router.primaries().len();
+        let first = self.timekeeper.load(Ordering::Relaxed);
+        let partitions = (0..self.names.len()).map(|at| PartitionId(((first + at) % self.names.len()) as u16));
+        let mut silent: Vec<Arc<Primary>> = Vec::new();
+        for partition in partitions {
+            let primary = self.router.owner(partition);
+            if silent.iter().any(|one| Arc::ptr_eq(one, &primary)) {
+                continue;
+            }
+            if silent.len() + 1 >= primaries {
+                return self.time_at(partition).await;
+            }
+            if let Ok(Ok(time)) = tokio::time::timeout(TIME_WAIT, self.time_at(partition)).await {
+                self.timekeeper.store(usize::from(partition.0), Ordering::Relaxed);
+                return Ok(time);
+            }
+            silent.push(primary);
+        }
+        Err(Error::unavailable("no primary says its time"))
     }
 
     fn describe(&self) -> Description {

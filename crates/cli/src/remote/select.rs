@@ -192,11 +192,12 @@ where
         }
         let doing = format!("count what to {}", verb.name);
         let counted = remote.call::<op::CountExecutions>(&doing, [], filter.count(), NoBody {}).await?;
-        if counted.total == 0 {
+        if counted.total == 0 && !counted.at_least {
             remote.say(&format!("nothing to {}: no execution is selected", verb.name));
             return self.tally.end();
         }
-        let question = format!("{} {}?", verb.name, count(counted.total, "execution"));
+        let at_least = if counted.at_least { "at least " } else { "" };
+        let question = format!("{} {at_least}{}?", verb.name, count(counted.total, "execution"));
         // Also for one: whoever writes a filter does not see what it selects, and the next run may select more.
         if !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);

@@ -20,8 +20,9 @@ pub fn table(told: &Scanners, paint: Paint) -> String {
             span(scanner.lag_ms),
             scanner.backlog.map_or(NONE.to_owned(), |backlog| backlog.to_string()),
             match scanner.parked {
-                0 => "0".to_owned(),
-                parked => paint.yellow(&parked.to_string()),
+                None => NONE.to_owned(),
+                Some(0) => "0".to_owned(),
+                Some(parked) => paint.yellow(&parked.to_string()),
             },
             note(scanner),
         ]);
@@ -105,7 +106,7 @@ mod tests {
             lag_ms: 40,
             lateness_p99_ms: Some(4),
             backlog: None,
-            parked: 1,
+            parked: Some(1),
             restarts: 2,
         }
     }

@@ -68,6 +68,9 @@ async fn all(scanner: Option<String>, remote: &Remote) -> Result<End> {
         if sum.still_damaged > 0 {
             told.push(format!("{} still damaged", sum.still_damaged));
         }
+        if sum.more {
+            told.push("others stay parked (`weft scanners parked` lists them)".to_owned());
+        }
         told.join(", ")
     })?;
     Ok(End::Done)

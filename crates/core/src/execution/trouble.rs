@@ -18,12 +18,13 @@ use crate::tx::{Stop, Tx};
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Notes that a scanner failed on a timer of a record. A timer that the record no longer has is not in trouble, and one
-/// of a kind that keeps no account is tried again.
+/// Notes that a scanner failed on a timer of a record. A timer that the record no longer has, or has for another time, has
+/// not failed, and one of a kind that keeps no account is tried again.
 pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> Result<Reply, Stop> {
     let key = cmd.key.expect("record_trouble: the engine names the record");
-    let Some(mut record) = tx.get(key, PartMask::NONE)? else {
-        tx.drop_due(DueEntry::new(Due { timer: cmd.timer, at: cmd.due }, key));
+    let hint = Due { timer: cmd.timer, at: cmd.due };
+    let Some(mut record) = tx.get(key, PartMask::NONE)?.filter(|record| record.due().contains(&hint)) else {
+        tx.drop_due(DueEntry::new(hint, key));
         return Ok(Reply::Noted);
     };
     let armed = record.timers().into_iter().find(|due| due.timer == cmd.timer);
@@ -405,18 +406,39 @@ mod tests {
         let due = |world: &World| world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned();
         let entry = due(world).expect("it is tried again, for ever");
         world.at(entry.at.ms());
+        let answer = fail_lease(world, id, entry.at);
+        assert!(matches!(answer, Reply::Failing(_)), "{answer:?}");
+        due(world).expect("it is tried again, for ever").at.since(world.now)
+    }
+
+    /// A scanner failed on the entry of the lease timer that was due at `due`.
+    fn fail_lease(world: &mut World, id: ExecutionId, due: Time) -> Reply {
         let command = Command::RecordTrouble(RecordTrouble {
             key: Some(Key::Execution(id)),
             timer: Timer::Lease,
-            due: entry.at,
+            due,
             scanner: "lease_expiry".into(),
             interval_ms: INTERVAL_MS,
             error: "no way".into(),
             fresh: world.fresh(),
         });
-        let answer = world.call(&engine(command));
-        assert!(matches!(answer, Ok(Reply::Failing(_))), "{answer:?}");
-        due(world).expect("it is tried again, for ever").at.since(world.now)
+        world.call(&engine(command)).expect("it is noted")
+    }
+
+    #[test]
+    fn sr_13_a_timer_that_was_moved_meanwhile_has_not_failed() {
+        let mut world = World::new();
+        let id = world.submit(|_| {});
+        let held = fence(&world.claim(id));
+        let lease = |world: &World| world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned();
+        let before = lease(&world).expect("a lease ends").at;
+        world.at(before.ms() - 1);
+        world.run(renew(id, held)).expect("renewed");
+        let moved = lease(&world).expect("a lease ends").at;
+        assert!(moved > before);
+        world.at(before.ms());
+        assert!(matches!(fail_lease(&mut world, id, before), Reply::Noted));
+        assert_eq!((world.execution(id).trouble(), lease(&world).map(|entry| entry.at)), (None, Some(moved)));
     }
 
     fn park(world: &mut World, id: ExecutionId) {

@@ -5,6 +5,7 @@ use super::{damaged, group, reopen};
 use crate::error::Rejection;
 use crate::execution::trouble;
 use crate::id::ExecutionId;
+use crate::planted::{self, Defect};
 use crate::record::continuation::{Body, Rest, Work};
 use crate::record::edge::{Edge, On, Resolution};
 use crate::record::execution::{Outcome, Reason, State};
@@ -35,6 +36,7 @@ pub(crate) fn outs(tx: &mut Tx<'_>, id: ExecutionId, follow: &mut Follow) -> Res
         return leave(tx, &upstream, 0);
     }
     match outs_from(tx, &upstream, 0, follow)? {
+        Some(_) if planted::on(Defect::CascadeDroppedAtContinuation) => Ok(()),
         // It has ended for the first time: there is no such continuation yet.
         Some(next) if !upstream.was_reopened() => leave_first(tx, &upstream, next),
         Some(next) => leave(tx, &upstream, next),
@@ -147,10 +149,10 @@ fn apply(
     let order = member.resolutions;
     member.resolutions += 1;
     let group = &mut member.groups[at];
-    if met {
+    let counted = if met { &mut group.met } else { &mut group.unmet };
+    *counted += 1;
+    if planted::on(Defect::EdgeCountedTwice) && group.met + group.unmet < group.n {
         group.met += 1;
-    } else {
-        group.unmet += 1;
     }
     if group.met + group.unmet > group.n {
         return Err(Rejection::internal("FL-34 a group has as many ends as edges").into());

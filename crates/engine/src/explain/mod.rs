@@ -115,8 +115,11 @@ pub enum Obstacle {
         count: usize,
         exact: bool,
     },
-    /// The next matching claim takes it.
-    Claimable,
+    /// The next matching claim takes it. Of the processes that could make one, the one that was seen last.
+    Claimable {
+        worker: Text,
+        seen_at: Time,
+    },
     Trouble {
         scanner: Text,
         fails: u32,
@@ -176,7 +179,7 @@ impl Obstacle {
             Obstacle::DeadlineDue { .. } => "deadline_due",
             Obstacle::NoWorker(_) => "no_worker",
             Obstacle::Behind { .. } => "behind",
-            Obstacle::Claimable => "claimable",
+            Obstacle::Claimable { .. } => "claimable",
             Obstacle::Trouble { .. } => "trouble",
         }
     }
@@ -429,8 +432,10 @@ async fn ready(
     if count > 0 {
         reasons.push(Obstacle::Behind { count, exact });
     }
-    if reasons.is_empty() {
-        reasons.push(Obstacle::Claimable);
+    if reasons.is_empty()
+        && let Some(last) = fitting.iter().max_by_key(|taker| taker.seen.at)
+    {
+        reasons.push(Obstacle::Claimable { worker: last.instance.clone(), seen_at: last.seen.at });
     }
     Ok(reasons)
 }

@@ -46,6 +46,8 @@ pub(super) enum Partial {
     Store(#[from] weft_store::Error),
     #[error("{0:?} does not decode: {1}")]
     Damaged(Key, DecodeError),
+    #[error("the store cut a page short")]
+    Cut,
 }
 
 impl Backlog {
@@ -65,6 +67,9 @@ impl Backlog {
         let ranges = self.timers.iter().map(range).collect();
         let scan = Scan { target: Target::Due, ranges, limit: COUNT_MAX, descending: false, parts: None };
         let pages = shared.store.scan(None, scan).await?;
+        if pages.iter().any(|page| page.more && page.entries.len() < COUNT_MAX) {
+            return Err(Partial::Cut);
+        }
         match (self.scanner, &pages[..]) {
             (CANCEL, [ending, grace]) => owed_cancels(shared, &ending.entries, &grace.entries).await,
             _ => Ok(pages.iter().fold(0, |sum, page: &Page| sum.saturating_add(page.entries.len() as u64))),

@@ -20,24 +20,40 @@ use weft_store::Entry;
 const LOOK: usize = 500;
 const LOOK_PER_COMMIT: usize = 4_000;
 
-/// Does what the record asks for elsewhere, and answers the command that takes the record itself further.
-pub(super) async fn advance(cx: &ScanContext, key: Key, due: Time) -> Result<Command, Rejection> {
+/// Does what the record asks for elsewhere, and returns the command that takes the record itself further; `None` if another
+/// partition, which the record waits for, cannot take its command now.
+pub(super) async fn advance(cx: &ScanContext, key: Key, due: Time) -> Result<Option<Command>, Rejection> {
     let shared = &cx.shared;
     let Key::BulkJob(partition, uuid, _) = key else {
         return Err(Rejection::internal("E11 only bulk jobs have this timer"));
     };
     let progress = match bulk::load(shared, key).await? {
-        Some(Body::Job(job)) => tell(shared, BulkId::new(partition, uuid), job).await?,
+        Some(Body::Job(job)) => match tell(shared, BulkId::new(partition, uuid), job).await {
+            Err(rejection) if is_elsewhere(cx, key, &rejection) => return Ok(None),
+            progress => progress?,
+        },
         Some(Body::Share(share)) if share.stage == Stage::Walking => find(shared, partition, &share).await?,
         Some(Body::Share(share)) if share.stage == Stage::Reporting => {
             let report = ReportBulk { job: BulkId::new(share.home, uuid), partition, counts: share.counts };
-            send(shared, vec![Command::ReportBulk(report)]).await.pop().unwrap_or(Ok(()))?;
+            match send(shared, vec![Command::ReportBulk(report)]).await.pop() {
+                Some(Err(rejection)) if is_elsewhere(cx, key, &rejection) => return Ok(None),
+                answer => answer.unwrap_or(Ok(()))?,
+            }
             BulkProgress::Reported
         }
         // Nothing is due of it any more, which the command finds too.
         Some(Body::Share(_)) | None => BulkProgress::Reported,
     };
-    Ok(Command::AdvanceBulk(AdvanceBulk { key: Some(key), due, progress }))
+    Ok(Some(Command::AdvanceBulk(AdvanceBulk { key: Some(key), due, progress })))
+}
+
+/// Whether the partition that a command was sent to could not take it: no fault of the job, nor of the job's partition.
+fn is_elsewhere(cx: &ScanContext, job: Key, rejection: &Rejection) -> bool {
+    let is_outage = matches!(rejection, Rejection::Busy { .. } | Rejection::Unavailable { .. });
+    if is_outage {
+        tracing::warn!(scanner = cx.scanner, ?job, %rejection, "a bulk job waits for another partition");
+    }
+    is_outage
 }
 
 /// Those that could be told; an error if nobody could.

@@ -215,7 +215,17 @@ impl Pass {
                 gone.push(true);
                 continue;
             }
-            let Some(call) = self.call(cx, partition, &item, &mut left.recounted).await.transpose() else { break };
+            let call = match self.call(cx, partition, &item, &mut left.recounted).await {
+                Ok(Step::Send(call)) => Ok(call),
+                Ok(Step::Leave) => {
+                    report.errors += 1;
+                    left.stuck += 1;
+                    gone.push(false);
+                    continue;
+                }
+                Ok(Step::End) => break,
+                Err(rejection) => Err(rejection),
+            };
             calls.push(call);
             called.push(item);
         }
@@ -254,35 +264,38 @@ impl Pass {
         }
     }
 
-    /// The command that handles the item, after what has to be done elsewhere before it; `None` if that is more than the
-    /// pass may still do, after so many members were recounted.
+    /// The command that handles the item, after what has to be done elsewhere before it. A pass that has recounted many
+    /// members may have to end before it.
     async fn call(
         &self,
         cx: &ScanContext,
         partition: PartitionId,
         item: &Item,
         recounted: &mut usize,
-    ) -> Result<Option<Call>, Rejection> {
+    ) -> Result<Step, Rejection> {
         let (due, now) = (item.entry.at, cx.now());
         let command = match (item.key, item.entry.timer()) {
             (Some(Key::Flow(flow)), Some(Timer::FlowVerify)) => {
                 match flow_projector::count(cx, flow, due, now, recounted).await? {
                     Some(command) => command,
-                    None => return Ok(None),
+                    None => return Ok(Step::End),
                 }
             }
             (Some(Key::Flow(flow)), Some(Timer::DependencyAudit)) => dependency_audit::look(cx, flow, due).await?,
             (Some(Key::Execution(id)), Some(Timer::GroupCancel)) if self.scanner == EdgeCancelReconciler::NAME => {
                 Command::ReconcileGroup(ReconcileGroup { id, due, seen_at: now })
             }
-            (Some(key @ Key::BulkJob(..)), Some(Timer::Bulk)) => bulk::advance(cx, key, due).await?,
+            (Some(key @ Key::BulkJob(..)), Some(Timer::Bulk)) => match bulk::advance(cx, key, due).await? {
+                Some(command) => command,
+                None => return Ok(Step::Leave),
+            },
             (Some(key), Some(timer)) if may_have(key.kind(), timer) => {
                 let entropy = cx.shared.runtime.random();
                 Command::Expire(Expire { key: Some(key), timer, due, entropy })
             }
             _ => self.drop_entry(partition, item, "the entry names no record that could exist".into(), true),
         };
-        Ok(Some(engine_call(command)))
+        Ok(Step::Send(engine_call(command)))
     }
 
     fn drop_entry(&self, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
@@ -323,7 +336,8 @@ impl Pass {
                     Reconciled::LeftAlone => return false,
                     Reconciled::StaleRemoved | Reconciled::DrainCompleted => {
                         let (action, downstream) = (action.name(), item.key);
-                        tracing::debug!(action, ?flow, ?downstream, "a group that owed cancels was settled");
+                        let scanner = self.scanner;
+                        tracing::debug!(scanner, action, ?flow, ?downstream, "a group that owed cancels was settled");
                         report.processed += 1;
                     }
                 }
@@ -382,7 +396,8 @@ impl Pass {
             Verified::Equal => report.processed += 1,
             Verified::Repaired => {
                 cx.shared.telemetry.flows.repaired();
-                tracing::warn!(flow = ?item.key, "the totals of a flow were wrong and have been set right");
+                let scanner = self.scanner;
+                tracing::warn!(scanner, flow = ?item.key, "the totals of a flow were wrong and have been set right");
                 report.processed += 1;
             }
             // No verdict: the flow itself says when it is counted again.
@@ -444,6 +459,15 @@ impl Pass {
     }
 }
 
+/// What a pass does about an item.
+enum Step {
+    Send(Call),
+    /// Another partition, which the item waits for, cannot take its command now: the item stays where it is.
+    Leave,
+    /// The item is more than the pass may still do.
+    End,
+}
+
 /// What a pass could not get out of the way.
 #[derive(Default)]
 struct Left {
@@ -468,11 +492,15 @@ pub(super) fn may_have(kind: Kind, timer: Timer) -> bool {
     use Timer::*;
     match timer {
         SealBy | FlowSeal | FlowEnding | FlowVerify | DependencyAudit | FlowPurge => kind == Kind::Flow,
-        GroupCancel => kind == Kind::Execution,
+        Lease | AttemptTimeout | Until | CancelGrace | ChildrenTimeout | GroupCancel => kind == Kind::Execution,
+        Deadline => matches!(kind, Kind::Execution | Kind::Flow),
         Resolve | Reopen | CancelChildren | Purge => kind == Kind::Continuation,
         Bulk => kind == Kind::BulkJob,
         Worker | WorkerLeases => kind == Kind::Worker,
-        _ => true,
+        Retention => matches!(
+            kind,
+            Kind::Execution | Kind::Flow | Kind::BulkJob | Kind::Dedup | Kind::DeadLetter | Kind::Node | Kind::Audit
+        ),
     }
 }
 

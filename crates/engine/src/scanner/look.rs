@@ -127,9 +127,11 @@ impl Looks {
         begins
     }
 
-    /// True if a look at this partition begins now, outside a round.
+    /// True if a look at this partition begins now, outside a round. One that is under way serves as well.
     pub fn begin_probe(&mut self, partition: PartitionId, clock: Time) -> bool {
-        self.single.insert(partition, clock).is_none()
+        let is_new = !self.single.contains_key(&partition);
+        self.single.entry(partition).or_insert(clock);
+        is_new
     }
 
     /// The look at a single partition has ended.

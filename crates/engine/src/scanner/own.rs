@@ -220,7 +220,9 @@ impl ScanContext {
             descending: false,
             parts: Some(schema::LIGHT),
         };
-        let page = shared.store.scan(Some(partition), scan).await.map_err(unavailable)?.pop().unwrap_or_default();
+        let scanned = shared.store.scan(Some(partition), scan).await;
+        let pages = scanned.inspect_err(|error| self.unanswered(partition, error)).map_err(unavailable)?;
+        let page = pages.into_iter().next().unwrap_or_default();
         let next = page.entries.last().filter(|_| page.more).map(|last| ScanCursor(last.place.clone()));
         let decoded = page.entries.iter().filter_map(|entry| {
             match Record::decode(entry.key()?, &entry.found.as_ref()?.parts, schema::LIGHT) {

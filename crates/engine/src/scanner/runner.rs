@@ -92,10 +92,9 @@ struct Count {
 /// Runs until the engine closes. However it ends, `pulse` says so.
 pub async fn run(shared: Arc<Shared>, pulse: Held) {
     let scanners = shared.scanners.clone();
-    let smallest = scanners.iter().map(|scanner| scanner.interval_ms()).min().unwrap_or(1_000);
     let look_ms = match shared.description.exclusive {
         true => shared.config.scanners.look_ms,
-        false => smallest.max(SHARED_LOOK_MS),
+        false => SHARED_LOOK_MS,
     };
     let partitions = shared.partitions.len();
     for scanner in &scanners {
@@ -222,10 +221,9 @@ impl Runner {
         let now = self.shared.now();
         let showed_all = match found {
             Ok(pages) => {
-                let is_full = |page: &Page| {
-                    page.entries.len() >= HEADS_PER_TIMER
-                        && page.entries.last().is_some_and(|entry| due_at(entry) <= now)
-                };
+                let is_joint = self.shared.partitions.len() > 1;
+                let is_full =
+                    |page: &Page| is_joint && page.more && page.entries.last().is_none_or(|entry| due_at(entry) <= now);
                 let full = pages.iter().any(is_full);
                 self.count_backlogs(&pages, now);
                 self.expect_heads(pages);
@@ -360,9 +358,11 @@ impl Runner {
         // A partition in which nothing is known to be due is probed by a look.
         let mut probed = Vec::new();
         for (partition, aside) in &mut self.aside {
-            if aside.probe_at() <= clock && self.looks.begin_probe(*partition, clock) {
+            if aside.probe_at() <= clock {
                 aside.begin_probe(clock);
-                probed.push(*partition);
+                if self.looks.begin_probe(*partition, clock) {
+                    probed.push(*partition);
+                }
             }
         }
         for partition in probed {

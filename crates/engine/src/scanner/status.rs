@@ -3,15 +3,16 @@
 use crate::census;
 use crate::config::{Filter, INTERVAL_MIN_MS};
 use crate::engine::Engine;
-use crate::reads::unavailable;
+use crate::runtime;
 use crate::telemetry::meters::{Cycle, ScannerMeter};
 use weft_core::Time;
-use weft_core::error::Rejection;
 
 /// A scanner that is this late has fallen behind, beside two of its intervals.
 const LATE_MS: u64 = 1_000;
 /// A cycle that is open for longer is stuck, unless three intervals are longer still.
 const STUCK_MS: u64 = 30_000;
+/// How long the count of parked items is waited for.
+const COUNT_WAIT_MS: u64 = 2_000;
 
 /// A scanner of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub struct ScannerStatus {
     pub lateness_p99_ms: Option<u64>,
     /// Items that wait, where that is counted.
     pub backlog: Option<u64>,
-    /// Items that it has parked, in the whole deployment.
-    pub parked: u64,
+    /// Items that it has parked, in the whole deployment; `None` if a partition did not answer.
+    pub parked: Option<u64>,
     /// Passes that panicked.
     pub restarts: u64,
 }
@@ -64,10 +65,14 @@ impl Condition {
 }
 
 impl Engine {
-    /// Every scanner of this node, in the order of the list of scanners. Parked items are counted in the store.
-    pub async fn scanner_status(&self) -> Result<Vec<ScannerStatus>, Rejection> {
+    /// Every scanner of this node, in the order of the list of scanners. Parked items are counted in the store; all else is
+    /// known while the store gives no answer.
+    pub async fn scanner_status(&self) -> Vec<ScannerStatus> {
         let shared = self.shared();
-        let parked = census::parked(shared).await.map_err(unavailable)?;
+        let parked = runtime::timeout(&*shared.runtime, COUNT_WAIT_MS, census::parked(shared)).await;
+        let parked = parked.and_then(|counted| {
+            counted.inspect_err(|error| tracing::warn!(%error, "could not count parked items")).ok()
+        });
         let (now, partitions) = (shared.now(), shared.membership.mine().len());
         let status = |scanner: &std::sync::Arc<dyn super::Scanner>| {
             let (name, interval_ms) = (scanner.name(), scanner.interval_ms().max(INTERVAL_MIN_MS));
@@ -82,11 +87,11 @@ impl Engine {
                 lag_ms: meter.lag_ms(now),
                 lateness_p99_ms: meter.lateness.read().percentile_us(99).map(|us| us.div_ceil(1_000)),
                 backlog: meter.backlog(),
-                parked: parked.get(name).copied().unwrap_or(0),
+                parked: parked.as_ref().map(|parked| parked.get(name).copied().unwrap_or(0)),
                 restarts: meter.restarts.get(),
             })
         };
-        Ok(super::all(&shared.config.scanners).iter().filter_map(status).collect())
+        shared.scanners.iter().filter_map(status).collect()
     }
 }
 

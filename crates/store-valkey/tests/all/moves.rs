@@ -207,6 +207,22 @@ async fn a_slot_that_is_half_way_is_served_where_its_keys_are() {
     assert_eq!(part(&store, key(PARTITION, 2)).await.as_deref(), Some(&b"new"[..]));
 }
 
+#[tokio::test]
+async fn sr_10_a_cluster_without_one_of_its_primaries_has_a_time() {
+    let cluster = Cluster::start(2, 0).unwrap();
+    let options = Options { partitions: 4, ..servers::on_cluster(&cluster) };
+    let store = ValkeyStore::open(options).await.unwrap();
+    let before = store.now().await.unwrap();
+    for stopped in 0..2 {
+        cluster.node(stopped).pause().unwrap();
+        // Less than the time that a call to the stopped one may take.
+        let now = tokio::time::timeout(Duration::from_secs(5), store.now()).await;
+        cluster.node(stopped).resume().unwrap();
+        let now = now.expect("the other primary is asked").unwrap();
+        assert!(now >= before && now.since(before) < 60_000, "{now:?} after {before:?}");
+    }
+}
+
 /// A batch for a record that cannot be read at the moment: position and time come with another one.
 async fn batch_over(store: &ValkeyStore, readable: Key, write: Write) -> Batch {
     let read = store.read(PARTITION, vec![(readable, PartMask::NONE)]).await.unwrap();
