@@ -69,9 +69,11 @@ impl Client {
         let spec = Arc::new(self.claim_spec(&claim, session, offer)?);
         let stirred = worker::claimed(&self.shared, &spec).unwrap_or(stirred);
         let mut leave = Leave { left, stirred, mailbox, spec: &spec };
+        let began_at = self.shared.runtime.clock();
         let mut reply = self.claim_as(&claim, &spec, &mut leave).await?;
-        if reply.executions.is_empty() && waits && spec.claim_ref.is_some() && mailbox.has_news() {
-            // A notice may have ended the wait before what the first call took was found.
+        let is_early = self.shared.runtime.clock().since(began_at) < claim.wait_ms || mailbox.has_news();
+        if reply.executions.is_empty() && waits && spec.claim_ref.is_some() && is_early {
+            // A notice, or a change of its process, may have ended the wait before what the first call took was found.
             reply = self.claim_again(&claim, &spec, &mut leave).await?;
         }
         if reply.executions.is_empty() && waits {
