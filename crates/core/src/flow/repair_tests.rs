@@ -248,6 +248,12 @@ fn sc_22_each_row_of_a_flows_state_is_derived_from_real_members() {
     let active = world.flow_of("a b a>b", |_| {});
     world.claim_member(active, "a");
     assert_eq!((world.flow_state(active), world.state(active, "a")), ("running", "active"), "4");
+    // Beside one that is held, which alone would block it.
+    for (flow, state) in [(waiting, "waiting"), (delayed, "delayed"), (active, "active")] {
+        world.grow(flow, "kept").unwrap();
+        world.run(calls::hold(member_id(flow, "kept"))).unwrap();
+        assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("running", state), "4");
+    }
     for (flow, key) in [(waiting, "a"), (delayed, "a")] {
         world.grow(flow, "beside").unwrap();
         world.run(calls::hold(member_id(flow, key))).unwrap();
