@@ -129,13 +129,13 @@ mod tests {
     fn a_flow_is_told_with_its_members_and_how_many_more_there_are() {
         let waits = json!({"public_state": "waiting_children", "at": 1, "running": false,
             "reasons": [{"code": "dependency", "text": "it waits for `a`", "detail": {}, "clears": "seal, upstreams"}]});
-        let told = json!({"id": "f_7_0192f3c1-6b1e-7c55-9a40-5d2f6d51c0aa", "public_flow_state": "blocked", "at": 1,
+        let told = json!({"id": "f_7_0192f3c1-6b1e-7c55-9a40-5d2f6d51c0aa", "public_flow_state": "running", "at": 1,
             "done": false, "live": {"waiting": 2, "waiting_children": 1},
             "reasons": [{"code": "members", "text": "3 members live", "detail": {}, "clears": "members"}],
             "members": [{"key": "merge", "execution": "x", "explanation": waits}]});
         assert_eq!(
             flow_text(&serde_json::from_value(told).unwrap(), Paint::PLAIN),
-            "blocked: 3 members live\n  ends when they have ended\n\
+            "running: 3 members live\n  ends when they have ended\n\
              merge  waiting_children: it waits for `a`\n    ends by `weft flow seal`, or when they have ended\n\
              … and 2 more that have not ended; `weft flow members …51c0aa`"
         );

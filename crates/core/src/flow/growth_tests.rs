@@ -509,7 +509,7 @@ fn fl_66_an_edge_from_a_purged_member_uses_what_was_left_of_it() {
     world.complete_member(flow, "b");
     world.run(Command::Purge(Purge { id: member_id(flow, "a"), reason: "".into() })).unwrap();
     world.run(Command::Replay(calls::replay(member_id(flow, "b")))).unwrap();
-    assert_eq!(world.flow_state(flow), "open", "FL-160");
+    assert_eq!(world.flow_state(flow), "running", "FL-160");
     world.grow(flow, "c d a>c=x a!>d").unwrap();
     assert_eq!(world.states(flow, "c d"), ["waiting", "skipped"]);
     let claimed = world.claim_member(flow, "c");
@@ -557,6 +557,7 @@ fn fl_41_the_reply_names_members_in_their_order_and_roots_are_ready_in_the_same_
     let expected = ["z", "m", "a", "k"].map(|key| (key.into(), member_id(reply.id, key)));
     assert_eq!(reply.members, expected, "in the order given, which is not that of the graph");
     assert_eq!(reply.revision, world.flow(reply.id).hot.revision);
+    assert_eq!(reply.state.name(), "running");
     assert_eq!(world.states(reply.id, "z a m k"), ["waiting", "waiting", "waiting_children", "waiting_children"]);
     world.grow(reply.id, "late").unwrap();
     assert_eq!(world.flow(reply.id).hot.revision, reply.revision + 1);

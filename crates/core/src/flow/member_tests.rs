@@ -137,9 +137,9 @@ fn fl_183_a_repair_that_shows_a_flow_to_be_over_lets_the_rules_end_it() {
     stored.facets = record.facets();
     world.planted = true;
     world.complete_member(flow, "b");
-    assert_eq!(world.flow_state(flow), "open", "one is missing");
+    assert_eq!(world.flow_state(flow), "running", "one is missing");
     world.at(15_000).scan();
-    assert_eq!(world.flow_state(flow), "open", "seen once");
+    assert_eq!(world.flow_state(flow), "running", "seen once");
     world.at(30_000).scan();
     assert_eq!(world.flow_state(flow), "completed");
     let repaired = world.events.iter().filter(|event| event.fact.name() == "flow.repaired").count();

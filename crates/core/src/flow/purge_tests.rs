@@ -4,7 +4,7 @@ use crate::command::*;
 use crate::error::Rejection;
 use crate::flow::member_id;
 use crate::kit::World;
-use crate::kit::calls::{call, force_fail};
+use crate::kit::calls::{call, force_fail, hold};
 use crate::kit::flows::*;
 use crate::record::Key;
 use crate::record::flow::Remaining;
@@ -53,9 +53,14 @@ fn fl_203_an_operator_purges_a_flow_at_once_and_only_one_that_is_done() {
     let mut submits = call(purge.clone());
     submits.principal.scopes = Scopes::SUBMIT.with(Scopes::WORK);
     assert_eq!(world.call(&submits).unwrap_err().code(), "forbidden");
+    let a = member_id(flow, "a");
     for state in ["blocked", "running", "ending"] {
         match state {
-            "running" => drop(world.claim_member(flow, "a")),
+            "blocked" => drop(world.run(hold(a)).unwrap()),
+            "running" => {
+                world.run(Command::Release(Release { id: a, reason: "".into() })).unwrap();
+                world.claim_member(flow, "a");
+            }
             "ending" => {
                 let remaining = Remaining::FinishActive;
                 world.run(Command::CancelFlow(CancelFlow { flow, remaining, reason: "".into() })).unwrap();
@@ -64,7 +69,7 @@ fn fl_203_an_operator_purges_a_flow_at_once_and_only_one_that_is_done() {
         }
         assert_eq!(world.run(purge.clone()), Err(Rejection::FlowNotTerminal { state }));
     }
-    world.run(force_fail(member_id(flow, "a"))).unwrap();
+    world.run(force_fail(a)).unwrap();
     assert_eq!(world.flow_state(flow), "cancelled");
     assert_eq!(world.run(purge.clone()), Ok(Reply::FlowPurging));
     assert_eq!(world.run(purge), Err(Rejection::FlowNotFound), "out of sight at once");

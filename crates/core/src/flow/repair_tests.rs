@@ -11,7 +11,7 @@ use crate::kit::flows::*;
 use crate::limits::{FANOUT_PER_COMMIT, SIBLINGS_AT_ONCE};
 use crate::record::continuation::Work;
 use crate::record::execution::PublicState;
-use crate::record::flow::Remaining;
+use crate::record::flow::{CompletionPolicy, Remaining};
 use crate::record::member::{GroupPolicy, MAIN, Mode, Then};
 use crate::record::{Key, Record};
 use crate::reply::{Expired, Reconciled, Reply};
@@ -176,7 +176,7 @@ fn sc_18_all_ended_needs_members_and_each_of_them_ended() {
     let flow = world.flow_of("a b c d before", |flow| {
         flow.edges.push(edge("before>c"));
         flow.members[3].submit.deadline = Some(When::InMs(10));
-        flow.completion = crate::record::flow::CompletionPolicy::AllTerminal;
+        flow.completion = CompletionPolicy::AllTerminal;
     });
     let ended = |world: &World| (world.flow(flow).summary.ended(), world.flow(flow).is_done());
     world.complete_member(flow, "a");
@@ -223,20 +223,87 @@ fn sc_24_the_summary_has_the_fields_of_the_page_and_no_sample() {
 }
 
 #[test]
-fn sc_22_each_state_that_waits_for_something_else_blocks_a_flow() {
+fn sc_22_each_row_of_a_flows_state_is_derived_from_real_members() {
+    // SC-21, SC-22, SC-23 and FL-268, row by row of the table in flows §15.
     let mut world = World::new();
-    let flow = world.flow_of("a", |_| {});
-    let mut flow = world.flow(flow);
-    for state in PublicState::ALL.into_iter().filter(|state| !state.is_terminal()) {
-        flow.summary.by_state = [0; 12];
-        flow.summary.by_state[state as usize] = 1;
-        let expected = match state {
-            PublicState::Active => "running",
-            PublicState::Waiting => "open",
-            _ => "blocked",
-        };
-        assert_eq!(flow.public_state().name(), expected, "{state:?}");
+    let until = |flow: &mut NewFlow| flow.members[0].submit.start = Some(When::InMs(5_000));
+    let declared = |flow: &mut NewFlow| flow.completion = CompletionPolicy::Declared { remaining: Remaining::LetRun };
+
+    let done = world.flow_of("a", |_| {});
+    world.complete_member(done, "a");
+    assert_eq!(world.flow_state(done), "completed", "1");
+    let ending = world.flow_of("a", |_| {});
+    let held = world.claim_member(ending, "a");
+    let remaining = Remaining::FinishActive;
+    world.run(Command::CancelFlow(CancelFlow { flow: ending, remaining, reason: "".into() })).unwrap();
+    assert_eq!(world.flow_state(ending), "ending", "2 though a member is active");
+    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
+    assert_eq!(world.flow_state(ending), "cancelled", "1");
+
+    let submitted = world.try_flow("a b a>b", |_| {}).unwrap();
+    let waiting = submitted.id;
+    assert_eq!((submitted.state.name(), world.state(waiting, "a")), ("running", "waiting"), "4 without a worker");
+    let delayed = world.flow_of("a b a>b", until);
+    assert_eq!((world.flow_state(delayed), world.state(delayed, "a")), ("running", "delayed"), "4");
+    let active = world.flow_of("a b a>b", |_| {});
+    world.claim_member(active, "a");
+    assert_eq!((world.flow_state(active), world.state(active, "a")), ("running", "active"), "4");
+    // Beside one that is held, which alone would block it.
+    for (flow, state) in [(waiting, "waiting"), (delayed, "delayed"), (active, "active")] {
+        world.grow(flow, "kept").unwrap();
+        world.run(calls::hold(member_id(flow, "kept"))).unwrap();
+        assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("running", state), "4");
     }
+    for (flow, key) in [(waiting, "a"), (delayed, "a")] {
+        world.grow(flow, "beside").unwrap();
+        world.run(calls::hold(member_id(flow, key))).unwrap();
+        assert_eq!((world.flow_state(flow), world.state(flow, key)), ("running", "held"), "4 the one beside goes on");
+        world.complete_member(flow, "beside");
+        assert_eq!(world.states(flow, "a b"), ["held", "waiting_children"]);
+        assert_eq!(world.flow_state(flow), "blocked", "5 nothing goes on without help");
+        world.run(Command::Release(Release { id: member_id(flow, key), reason: "".into() })).unwrap();
+        assert_eq!(world.flow_state(flow), "running", "4");
+    }
+    // No command makes this state, so its counter stands for the member.
+    let mut suspended = world.flow(waiting);
+    suspended.summary.by_state = [0; 12];
+    suspended.summary.by_state[PublicState::Suspended as usize] = 2;
+    assert_eq!(suspended.public_state().name(), "blocked", "5");
+
+    let built = world.flow_of("", |flow| flow.seal = false);
+    assert_eq!(world.flow_state(built), "open", "6 no member");
+    let (members, edges) = graph("a b a>b");
+    let unsealed = GrowFlow { flow: built, members, edges, seal: false, expected_revision: None, within: None };
+    world.run(Command::GrowFlow(Box::new(unsealed))).unwrap();
+    assert_eq!(world.flow_state(built), "open", "6 no live member is sealed");
+    let sealed = SealFlow { flow: built, keys: Some(vec!["b".into()]), within: None, checked: None };
+    world.run(Command::SealFlow(sealed)).unwrap();
+    assert_eq!(world.states(built, "a b"), ["waiting_children", "waiting_children"]);
+    assert_eq!(world.flow_state(built), "running", "7 one live member is sealed");
+    world.run(calls::hold(member_id(built, "a"))).unwrap();
+    assert_eq!(world.flow_state(built), "blocked", "5 comes before what is sealed");
+    let over = world.flow_of("a", declared);
+    world.complete_member(over, "a");
+    assert_eq!((world.flow(over).summary.live(), world.flow_state(over)), (0, "open"), "6 nobody lives");
+
+    let parent = world.flow_of("p", |_| {});
+    let held = world.claim_member(parent, "p");
+    let outside = Submit { parent: Some((held.id, fence(&held))), outside: true, ..calls::submit() };
+    let child = world.fresh_id();
+    world.run(Command::Submit(Box::new(Submit { id: Some(child), ..outside }))).unwrap();
+    world.run(Command::WaitChildren(calls::wait(held.id, fence(&held), None))).unwrap();
+    assert_eq!((world.flow_state(parent), world.state(parent, "p")), ("running", "waiting_children"), "7");
+}
+
+#[test]
+fn fl_41_a_large_flow_that_was_submitted_whole_is_running_before_its_roots_are_sealed() {
+    let mut world = World::new();
+    let mut flow = blank_flow();
+    flow.members = (0..4_000).map(|at| member(&format!("m{at}"))).collect();
+    let submitted = world.submit_flow(flow).unwrap();
+    let stands = world.flow(submitted.id);
+    assert_eq!((stands.hot.unsealed, stands.hot.sealed_at), (4_000, None), "the seal is under way");
+    assert_eq!((submitted.state.name(), stands.public_state().name()), ("running", "running"));
 }
 
 #[test]
@@ -372,22 +439,16 @@ fn sc_29_a_replay_arms_the_verification_again() {
 }
 
 #[test]
-fn sc_19_the_public_state_follows_the_members() {
-    // SC-19, SC-20, SC-21, SC-22, SC-23: ended against, ended well, running, blocked, open.
+fn sc_19_a_flow_that_is_over_says_whether_anything_counts_against_it() {
     let mut world = World::new();
-    let flow = world.flow_of("a b c", |flow| flow.members[2].submit.start = Some(When::InMs(5_000)));
-    assert_eq!(world.flow_state(flow), "blocked", "SC-22 one is delayed and none runs");
-    let held = world.claim_member(flow, "a");
-    assert_eq!(world.flow_state(flow), "running", "SC-21");
-    world.run(calls::complete(held.id, fence(&held), None)).unwrap();
-    world.at(5_000).scan();
-    assert_eq!(world.flow_state(flow), "open", "SC-23 all that live wait for a worker");
-    world.complete_member(flow, "b");
-    world.fail_member(flow, "c");
-    assert_eq!(world.flow_state(flow), "failed", "SC-19");
-    let good = world.flow_of("a", |_| {});
+    let bad = world.flow_of("a b a!>b", |_| {});
+    world.fail_member(bad, "a");
+    assert_eq!(world.flow_state(bad), "running", "one lives");
+    world.complete_member(bad, "b");
+    assert_eq!(world.flow_state(bad), "failed", "SC-19");
+    let good = world.flow_of("a b a!>b", |_| {});
     world.complete_member(good, "a");
-    assert_eq!(world.flow_state(good), "completed", "SC-20");
+    assert_eq!((world.state(good, "b"), world.flow_state(good)), ("skipped", "completed"), "SC-20");
 }
 
 #[test]

@@ -43,10 +43,10 @@ fn fl_160_a_replay_opens_a_finished_flow_and_decides_nothing_itself() {
     assert!(world.flow(flow).hot.purge_at.is_some(), "FL-200");
     replay(&mut world, flow, "a");
     let open = world.flow(flow);
-    assert_eq!((open.public_state().name(), open.hot.reopens, open.hot.purge_at), ("open", 1, None));
+    assert_eq!((open.public_state().name(), open.hot.reopens, open.hot.purge_at), ("running", 1, None));
     assert_eq!(open.summary.failures, 0, "FL-169");
     world.at(200_000_000).scan();
-    assert_eq!(world.flow_state(flow), "open", "it is not purged");
+    assert_eq!(world.flow_state(flow), "running", "it is not purged");
     world.complete_member(flow, "a");
     assert_eq!(world.flow_state(flow), "completed");
 }
@@ -69,7 +69,7 @@ fn fl_160_a_replay_beside_a_root_that_has_ended_leaves_the_outcome_to_the_root()
         replay(&mut world, flow, "a");
         replay(&mut world, flow, "b");
         world.complete_member(flow, "a");
-        assert_eq!((world.flow_state(flow), world.state(flow, "b")), ("open", "waiting"));
+        assert_eq!((world.flow_state(flow), world.state(flow, "b")), ("running", "waiting"));
         world.complete_member(flow, "b");
         assert_eq!(world.flow_state(flow), outcome);
     }
@@ -90,7 +90,7 @@ fn fl_160_a_threshold_that_was_reached_is_looked_at_again_by_the_next_end_only()
     }
     assert_eq!(world.flow_state(flow), "completed");
     replay(&mut world, flow, "x");
-    assert_eq!(world.flow_state(flow), "open");
+    assert_eq!(world.flow_state(flow), "running");
     replay(&mut world, flow, "y");
     world.scan();
     assert_eq!(world.states(flow, "x y"), ["waiting", "waiting"]);
@@ -126,7 +126,7 @@ fn fl_160_a_relative_deadline_counts_anew_for_a_flow_that_opens_again() {
     world.at(5_000);
     replay(&mut world, flow, "a");
     world.scan();
-    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("running", "waiting"));
     replay(world.at(6_000), flow, "b");
     assert_eq!(world.flow(flow).hot.deadline_at.map(Time::ms), Some(7_000), "a flow that is open keeps its own");
     world.at(7_000).scan();
@@ -148,7 +148,7 @@ fn fl_160_an_absolute_deadline_that_has_passed_refuses_a_replay_unless_another_i
     assert_eq!(world.records, before);
     world.run(Command::Replay(Replay { deadline: DeadlineWish::None, ..again })).unwrap();
     world.at(100_000).scan();
-    assert_eq!((world.flow_state(flow), world.flow(flow).hot.deadline_at), ("open", None));
+    assert_eq!((world.flow_state(flow), world.flow(flow).hot.deadline_at), ("running", None));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn fl_58_fl_160_a_flow_without_a_seal_that_opens_again_has_its_time_again() {
     world.at(200_000_000);
     replay(&mut world, flow, "a");
     world.scan();
-    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("open", "waiting"));
+    assert_eq!((world.flow_state(flow), world.state(flow, "a")), ("running", "waiting"));
     assert!(world.flow(flow).hot.sealed_at.is_none() && world.flow(flow).hot.seal_by > Some(world.now));
 }
 
@@ -216,7 +216,7 @@ fn fl_162_a_flow_is_not_decided_while_members_are_still_to_come_back() {
     world.complete_member(flow, "u");
     assert_eq!((world.flow(flow).summary.live(), world.flow_state(flow)), (0, "open"));
     go_on(&mut world);
-    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("waiting", "open"));
+    assert_eq!((world.state(flow, "s"), world.flow_state(flow)), ("waiting", "running"));
     world.fail_member(flow, "s");
     assert_eq!((world.flow_state(flow), world.flow(flow).hot.works), ("failed", 0));
 }

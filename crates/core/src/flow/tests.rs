@@ -59,7 +59,7 @@ fn fl_251_a_failed_branch_skips_the_join_and_the_other_runs_on() {
     let b = member_id(flow, "b");
     let cause = Some(EndedBy::Dependency { group: MAIN.into(), unmet: vec![b] });
     assert_eq!((skipped.hot.attempts, skipped.member().unwrap().cause.clone()), (0, cause));
-    assert_eq!(world.flow_state(flow), "open");
+    assert_eq!(world.flow_state(flow), "running");
     world.complete_member(flow, "c");
     let ended = world.flow(flow);
     assert_eq!((ended.public_state().name(), ended.summary.failures), ("failed", 1));
@@ -273,7 +273,7 @@ fn fl_134_root_threshold_and_declared() {
         flow.growth = Growth::Fixed;
     });
     world.fail_member(two, "a");
-    assert_eq!(world.flow_state(two), "open");
+    assert_eq!(world.flow_state(two), "running");
     world.fail_member(two, "b");
     world.scan();
     assert_eq!((world.flow_state(two), world.state(two, "c")), ("failed", "cancelled"), "it cannot be reached");
@@ -320,7 +320,7 @@ fn fl_55_unsealed_members_of_a_sealed_flow_are_sealed_with_it_or_end_in_time() {
     let flow = world.flow_of("a", |_| {});
     grow(&mut world, flow);
     world.complete_member(flow, "a");
-    assert_eq!((world.flow_state(flow), world.state(flow, "late")), ("blocked", "waiting_children"));
+    assert_eq!((world.flow_state(flow), world.state(flow, "late")), ("open", "waiting_children"));
     let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
     assert_eq!(world.run(seal), Ok(Reply::FlowSealed { already: false, continued: false }));
     assert_eq!(world.states(flow, "late later"), ["waiting", "waiting_children"]);
@@ -478,7 +478,7 @@ fn fl_263_children_of_a_member_join_its_flow_once_under_their_keys() {
     assert_eq!(world.flow(flow).summary.total_members, 3);
     assert_eq!(world.member(flow, "p").hot.children, 3);
     world.run(calls::complete(held.id, fence(&held), None)).unwrap();
-    assert_eq!(world.flow_state(flow), "open", "children keep it open");
+    assert_eq!(world.flow_state(flow), "running", "children keep it open");
 }
 
 #[test]

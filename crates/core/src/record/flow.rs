@@ -400,10 +400,13 @@ impl Flow {
             State::Done { outcome: FlowOutcome::Failed, .. } => PublicFlowState::Failed,
             State::Done { outcome: FlowOutcome::Cancelled, .. } => PublicFlowState::Cancelled,
             State::Ending(_) => PublicFlowState::Ending,
-            State::Open if of(Active) > 0 => PublicFlowState::Running,
-            State::Open if of(Suspended) + of(Delayed) + of(RateLimited) + of(WaitingChildren) + of(Held) > 0 => {
-                PublicFlowState::Blocked
-            }
+            State::Open if of(Waiting) + of(Delayed) + of(Active) > 0 => PublicFlowState::Running,
+            // Nothing goes on without help from outside.
+            State::Open if of(Held) + of(Suspended) > 0 => PublicFlowState::Blocked,
+            // Members that a seal under way has not reached are known as they are: nobody builds any more.
+            State::Open if self.summary.live() > self.hot.unsealed => PublicFlowState::Running,
+            State::Open if self.summary.live() > 0 && self.hot.sealing.is_some() => PublicFlowState::Running,
+            // It is still being built, or nobody lives and nothing has decided it.
             State::Open => PublicFlowState::Open,
         }
     }

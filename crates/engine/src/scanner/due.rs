@@ -37,6 +37,7 @@ pub struct Pass {
 pub(super) struct Item {
     pub entry: DueEntry,
     pub key: Option<Key>,
+    place: Place,
 }
 
 /// Where the next pass of a duty goes on if this one had to leave entries where they were: those of another filter, and
@@ -138,16 +139,15 @@ impl Pass {
             };
             report.filtered += (found - kept.len()) as u32;
             left.passed_by |= kept.len() < found;
-            let count = kept.len();
-            let outcomes = self.handle(cx, partition, kept, left, report).await?;
-            let is_cut = outcomes.len() < count;
-            for gone in outcomes {
-                budget.items = budget.items.saturating_sub(usize::from(gone));
+            let outcomes = self.handle(cx, partition, &kept, left, report).await?;
+            for gone in &outcomes {
+                budget.items = budget.items.saturating_sub(usize::from(*gone));
                 left.passed_by |= !gone;
             }
-            if is_cut {
-                // The items that were not begun are on this page.
-                self.interrupt(cx, partition, (timer, before), left, report);
+            if outcomes.len() < kept.len() {
+                // The next pass goes on with the first item that was not begun: one that was left is not begun again at once.
+                let begun = outcomes.len().checked_sub(1).map(|last| kept[last].place.clone());
+                self.interrupt(cx, partition, (timer, begun.or(before)), left, report);
                 return None;
             }
             let Some(last) = last.filter(|_| !at_end) else { return Some(()) };
@@ -201,7 +201,7 @@ impl Pass {
         &self,
         cx: &ScanContext,
         partition: PartitionId,
-        items: Vec<Item>,
+        items: &[Item],
         left: &mut Left,
         report: &mut Report,
     ) -> Option<Vec<bool>> {
@@ -211,11 +211,11 @@ impl Pass {
             if cx.is_stopping() {
                 return None;
             }
-            if self.settle(cx, &item, report).await {
+            if self.settle(cx, item, report).await {
                 gone.push(true);
                 continue;
             }
-            let call = match self.call(cx, partition, &item, &mut left.recounted).await {
+            let call = match self.call(cx, partition, item, &mut left.recounted).await {
                 Ok(Step::Send(call)) => Ok(call),
                 Ok(Step::Leave) => {
                     report.errors += 1;
@@ -233,7 +233,7 @@ impl Pass {
             true => Vec::new(),
             false => cx.shared.run(calls, Urgency::Urgent).await,
         };
-        for (item, answer) in called.iter().zip(answers) {
+        for (item, answer) in called.into_iter().zip(answers) {
             if cx.is_stopping() {
                 return None;
             }
@@ -483,7 +483,7 @@ struct Left {
 
 impl Item {
     fn of(entry: Entry) -> Self {
-        Self { entry: due_entry(&entry), key: entry.key() }
+        Self { entry: due_entry(&entry), key: entry.key(), place: entry.place }
     }
 }
 

@@ -9,9 +9,9 @@ use weft_core::flow::{recount, recount_purged};
 use weft_core::limits::{VERIFY_PAGE, VERIFY_PER_PASS};
 use weft_core::record::flow::Summary;
 use weft_core::record::{Key, Record};
-use weft_core::schema::{IndexId, PartMask, Value, flow as flow_schema};
-use weft_core::{FlowId, Time};
-use weft_store::{Range, Scan, Target};
+use weft_core::schema::{IndexId, PartMask, Value, execution as execution_schema, flow as flow_schema};
+use weft_core::{ExecutionId, FlowId, Time};
+use weft_store::{Entry, Range, Scan, Target};
 
 crate::scanner::due_scanner!(
     /// Finds flows whose totals are to be verified.
@@ -55,7 +55,7 @@ pub(super) async fn count(
                 Some(execution) => recount(&execution, &mut counted),
                 // One that was given up is counted by what was left of it, which does not tell all its edges.
                 None if read_one(&cx.shared, Key::Tombstone(id), PartMask::ALL).await?.is_some() => edges = false,
-                None => return Err(Rejection::internal(format!("{id} does not decode"))),
+                None => return Err(undecoded(entry, id)),
             }
         }
         // A page that leads no further is the last, whatever else it says.
@@ -71,6 +71,15 @@ pub(super) async fn count(
         *recounted += count_purged(cx, flow, change_no, &mut counted).await?;
     }
     Ok(Some(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), edges, now })))
+}
+
+/// Why a member gives no verdict. One of a newer format is not damaged: its flow is left to a build that knows it.
+fn undecoded(entry: &Entry, id: ExecutionId) -> Rejection {
+    let tried = entry.found.as_ref().map(|found| decode(Key::Execution(id), found, execution_schema::LIGHT));
+    match tried {
+        Some(Err(newer @ Rejection::NewerFormat { .. })) => newer,
+        _ => Rejection::internal(format!("{id} does not decode")),
+    }
 }
 
 /// The change number of the flow and how many members it says it has; zeros for a flow that is gone, which makes the

@@ -164,7 +164,7 @@ async fn api_11_members_edges_groups_and_the_graph_come_in_pages() {
     );
     let whole = http.get(&at("graph?limit=1000")).await.good();
     assert_eq!((whole["nodes"].as_array().unwrap().len(), whole["edges"].as_array().unwrap().len()), (4, 4));
-    assert_eq!((&whole["next_cursor"], &whole["public_flow_state"]), (&Value::Null, &json!("blocked")));
+    assert_eq!((&whole["next_cursor"], &whole["public_flow_state"]), (&Value::Null, &json!("running")));
 
     let group = http.get(&at("groups/d/main")).await.good();
     assert_eq!(
@@ -257,7 +257,7 @@ async fn fl_258_a_failed_flow_is_replayed_and_completes() {
     assert_eq!((&job["verb"], &job["state"], &job["done"]), (&json!("replay"), &json!("done"), &json!(1)));
     assert_eq!(job["filter"], json!({ "flow": id, "against": true }));
     let reopened = http.get(&format!("/v1/flows/{id}")).await.good();
-    assert_eq!((&reopened["public_flow_state"], &reopened["reopens"]), (&json!("blocked"), &json!(1)));
+    assert_eq!((&reopened["public_flow_state"], &reopened["reopens"]), (&json!("running"), &json!(1)));
     for _ in 0..4 {
         let task = http.claim().await;
         complete(&mut http, &task, json!(1)).await;

@@ -20,6 +20,41 @@ use weft_core::{ExecutionId, FlowId, LeaseId, PartitionId, Time};
 
 const NAMESPACE: &str = "shop";
 
+/// All verbs that are drawn, by what is chosen first.
+pub(super) const VERBS: [&str; 31] = [
+    "submit_flow",
+    "submit_all",
+    "claim",
+    "complete",
+    "fail",
+    "delay",
+    "submit",
+    "renew",
+    "progress",
+    "record_steps",
+    "wait_children",
+    "expire",
+    "verify_flow",
+    "audit_flow",
+    "grow_flow",
+    "seal_flow",
+    "cancel_flow",
+    "finish_flow",
+    "change_flow",
+    "purge_flow",
+    "cancel",
+    "hold",
+    "release",
+    "force_fail",
+    "purge",
+    "replay",
+    "revoke",
+    "force_complete",
+    "reschedule",
+    "change_priority",
+    "set_tags",
+];
+
 /// More flows than these are not tended; the oldest go on by their timers alone.
 const FLOWS_MAX: usize = 12;
 
@@ -95,7 +130,8 @@ impl Flows {
 
     async fn command<S: Store>(&mut self, reference: &S) -> Command {
         let drawn = match self.draw.below(100) {
-            0..8 => None,
+            0..7 => None,
+            7 => Some(self.submit_all()),
             8..28 => self.claim(reference).await,
             28..55 => self.held(),
             55..68 => self.timer(reference).await,
@@ -114,6 +150,15 @@ impl Flows {
         let plan = Plan::new(flow, &Limits::default(), self.now).expect("only sound graphs are drawn");
         let id = Some(FlowId::new(self.partition, self.draw.commit_id().0));
         Command::SubmitFlow(SubmitFlow { id, plan: Arc::new(plan), from: 0 })
+    }
+
+    /// Some executions outside of flows.
+    fn submit_all(&mut self) -> Command {
+        let items = (0..=self.draw.below(3)).map(|_| {
+            let id = Some(ExecutionId::new(self.partition, self.draw.commit_id().0));
+            Submit { id, ..graph::submission(&mut self.draw) }
+        });
+        Command::SubmitAll(SubmitAll { items: items.collect() })
     }
 
     /// One of the flows that are tended, with the keys of its members.
@@ -152,7 +197,8 @@ impl Flows {
         let at = self.draw.below(self.held.len());
         let (id, fence) = self.held.iter().nth(at).map(|(id, fence)| (*id, *fence))?;
         let (steps, held) = (Vec::new(), Some(fence));
-        Some(match self.draw.below(12) {
+        let payload = |draw: &mut Draw| draw.chance(50).then(|| Payload { bytes: draw.blob(), content_type: None });
+        Some(match self.draw.below(17) {
             0..6 => {
                 let result = self.draw.chance(70).then(|| self.draw.blob());
                 Command::Complete(Complete { id, fence: held, result, content_type: None, steps })
@@ -163,6 +209,27 @@ impl Flows {
                 Command::Fail(Fail { id, fence: held, category, message, detail: None, retry, steps, entropy: 0 })
             }
             9 => Command::Delay(Delay { id, fence: held, until: When::InMs(3_000), checkpoint: None, steps }),
+            10 => {
+                let (lease_ms, checkpoint) = (None, payload(&mut self.draw));
+                Command::Renew(Renew { id, fence: held, lease_ms, percent: Some(7), message: None, checkpoint, steps })
+            }
+            11 => {
+                let (message, checkpoint, renew_ms) = (Some("so far".into()), payload(&mut self.draw), None);
+                Command::Progress(Progress { id, fence: held, percent: None, message, checkpoint, renew_ms })
+            }
+            12 => {
+                let step = Step {
+                    name: ["one", "two", "three"][self.draw.below(3)].into(),
+                    bytes: self.draw.blob(),
+                    content_type: None,
+                };
+                Command::RecordSteps(RecordSteps { id, fence: held, steps: vec![step] })
+            }
+            13 | 14 => {
+                let (timeout_ms, checkpoint) = (Some(5_000), payload(&mut self.draw));
+                let rule = if self.draw.chance(50) { ChildrenRule::AllOf } else { ChildrenRule::AnyOf };
+                Command::WaitChildren(WaitChildren { id, fence: held, children: None, rule, timeout_ms, checkpoint })
+            }
             _ => {
                 let parent = Some((id, fence));
                 let new = Some(ExecutionId::new(self.partition, self.draw.commit_id().0));
@@ -236,7 +303,7 @@ impl Flows {
 
     fn about_a_member(&mut self) -> Option<Command> {
         let (id, reason) = (self.member()?, Text::from("so it is"));
-        Some(match self.draw.below(10) {
+        Some(match self.draw.below(16) {
             0 => {
                 let mode = CancelMode::Graceful { grace_ms: 5_000 };
                 Command::Cancel(Cancel { id, fence: None, reason, mode, cascade: self.draw.chance(50) })
@@ -245,6 +312,17 @@ impl Flows {
             3 | 4 => Command::Release(Release { id, reason }),
             5 => Command::ForceFail(ForceFail { id, message: "stop it".into(), reason }),
             6 => Command::Purge(Purge { id, reason }),
+            7 => Command::Revoke(Revoke { id, expected_epoch: None, reason, hold: self.draw.chance(30) }),
+            8 => {
+                let result = self.draw.chance(50).then(|| self.draw.blob());
+                Command::ForceComplete(ForceComplete { id, result, content_type: None, reason })
+            }
+            9 => Command::Reschedule(Reschedule { id, start: When::InMs(self.draw.below(9_000) as u64), reason }),
+            10 => Command::ChangePriority(ChangePriority { id, priority: self.draw.below(9) as u32, reason }),
+            11 | 12 => {
+                let set = BTreeMap::from([("team".into(), ["a", "b"][self.draw.below(2)].into())]);
+                Command::SetTags(SetTags { id, fence: None, set, remove: Vec::new(), reason })
+            }
             _ => Command::Replay(Replay {
                 id,
                 reason,

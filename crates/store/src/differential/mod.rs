@@ -28,6 +28,9 @@ const DUMP_EVERY: usize = 100;
 /// How many calls of a hundred are about flows.
 const ABOUT_FLOWS: usize = 40;
 
+/// In so many calls every verb has succeeded, or it never does.
+const ALL_VERBS_WITHIN: usize = 20_000;
+
 /// How often each kind of answer came, so that a test can tell whether the stream reached them all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -49,12 +52,18 @@ pub struct Report {
     pub commands: BTreeMap<&'static str, usize>,
     /// Commands that the rules refused.
     pub rejected: usize,
-    /// Commands that were refused because they would have broken an invariant, which is a mistake of the rules.
-    pub broken: Vec<String>,
 }
 
-/// Drives `calls` calls through both stores, which must be empty and have as many partitions, at least two. Panics where
-/// they differ, with the seed and the call.
+impl Report {
+    /// Verbs of which no command went through.
+    fn missing(&self) -> Vec<&'static str> {
+        flows::VERBS.into_iter().filter(|verb| !self.commands.contains_key(verb)).collect()
+    }
+}
+
+/// Drives `calls` calls through both stores, and more until every verb has succeeded once. The stores must be empty and have
+/// as many partitions, at least two. Panics where they differ, where a verb never succeeds, and where a command is refused
+/// because it would have broken an invariant, with the seed and the call.
 pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls: usize) -> Report {
     let partitions = reference.describe().partitions;
     assert_eq!(partitions, other.describe().partitions, "both stores have as many partitions");
@@ -63,7 +72,13 @@ pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls:
     let mut stream = Stream::new(seed, partitions - 1);
     let mut flows = Flows::new(seed, PartitionId(partitions - 1));
     let mut which = Draw::new(seed);
-    for call in 0..calls {
+    let mut call = 0;
+    while call < calls || !pair.report.missing().is_empty() {
+        assert!(
+            call < calls.max(ALL_VERBS_WITHIN),
+            "seed {seed}: no command went through of {:?}",
+            pair.report.missing()
+        );
         pair.call = call;
         match which.chance(ABOUT_FLOWS) {
             true => pair.command(&mut flows).await,
@@ -74,7 +89,8 @@ pub async fn run<R: Store, S: Store>(reference: &R, other: &S, seed: u64, calls:
                 Call::Scan(partition, scan) => pair.scan(partition, scan).await,
             },
         }
-        if (call + 1) % DUMP_EVERY == 0 {
+        call += 1;
+        if call.is_multiple_of(DUMP_EVERY) {
             pair.dumps(partitions).await;
         }
     }
@@ -155,9 +171,8 @@ impl<R: Store, S: Store> Pair<'_, R, S> {
         }
         match &expected.reply {
             Ok(_) => *self.report.commands.entry(asked.call.command.verb()).or_default() += 1,
-            Err(Rejection::Internal { .. }) => {
-                let told = format!("seed {}, call {}: {:?}: {:?}", self.seed, self.call, asked.call, expected.reply);
-                self.report.broken.push(told);
+            Err(broken @ Rejection::Internal { .. }) => {
+                panic!("the rules break at seed {}, call {}: {:?}: {broken:?}", self.seed, self.call, asked.call)
             }
             Err(_) => self.report.rejected += 1,
         }

@@ -369,7 +369,7 @@ fn a_flow_whose_deadline_has_passed_is_replayed_without_it() {
     assert!(text(&refused.stderr).contains("--no-deadline` drops it"), "{}", text(&refused.stderr));
     let told = server.out(&["flow", "replay", &id, "--no-deadline"]);
     assert_eq!(told.trim(), format!("{id}  replayed 1 member"));
-    assert_eq!(state(&server, &id), "open");
+    assert_eq!(state(&server, &id), "running");
     server.complete("l", json!(1));
 }
 

@@ -2,10 +2,11 @@
 
 use crate::kit::bench::Bench;
 use crate::kit::flows::*;
-use crate::kit::kinds::Kind;
+use crate::kit::kinds::{Kind, Memory, in_time};
 use crate::kit::log::Log;
 use crate::kit::plant;
 use crate::kit::probe::Asked;
+use std::sync::{Arc, Mutex};
 use tracing::Level;
 use weft_core::change::DueEntry;
 use weft_core::event::Fact;
@@ -13,8 +14,9 @@ use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::execution::PublicState;
 use weft_core::record::flow::State;
-use weft_core::schema::{Due, IndexId, Timer, execution as schema};
+use weft_core::schema::{Due, IndexId, Timer, Value, execution as schema};
 use weft_core::{FlowId, PartitionId, Time};
+use weft_engine::Completion;
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::FlowSubmission;
 use weft_store::{Entry, Place, Store, Target};
@@ -453,4 +455,128 @@ pub async fn sc_36_what_was_verified_or_repaired_is_processed_and_a_failure_an_e
     assert_eq!(bench.record(wrong).await.summary.failures, 0);
     let name = "weft_scanner_items_total";
     assert_eq!((bench.count(name, &[NAME, "processed"]), bench.count(name, &[NAME, "error"])), (2, 2));
+}
+
+/// Counts from now on the members that each pass reads, in the order of the passes.
+fn members_per_pass(bench: &Bench<impl Store>) -> Arc<Mutex<Vec<usize>>> {
+    let passes = Arc::new(Mutex::new(Vec::new()));
+    let told = passes.clone();
+    bench.probe.edit(move |scan, pages| match (scan.target, &scan.ranges[..]) {
+        (Target::Due, [one]) if one.prefix == [Value::Int(Timer::FlowVerify as i64)] => told.lock().unwrap().push(0),
+        (Target::Index(IndexId::Members), _) => {
+            *told.lock().unwrap().last_mut().expect("a pass reads them") += pages[0].entries.len();
+        }
+        _ => {}
+    });
+    passes
+}
+
+/// Lets the runner verify flows of these sizes, one after the other, and tells how many members each pass has read.
+async fn verified_in_passes(kind: impl Kind, sizes: &[usize]) -> Vec<usize> {
+    let bench = Bench::running(&kind, 1).await;
+    let mut flows = Vec::new();
+    for members in sizes {
+        let flow = bench.flow(*members).await;
+        bench.until_sealed(flow).await;
+        flows.push(flow);
+        bench.pass(1).await;
+    }
+    let passes = members_per_pass(&bench);
+    bench.pass(15_000).await;
+    for flow in flows {
+        let summary = bench.record(flow).await.summary;
+        assert_eq!(summary.verified_no, Some(summary.change_no), "a flow of {}", summary.total_members);
+    }
+    let passes = passes.lock().unwrap();
+    passes.iter().copied().filter(|members| *members > 0).collect()
+}
+
+pub async fn sr_77_a_pass_recounts_so_many_members_and_leaves_further_flows_due(kind: impl Kind) {
+    assert_eq!(verified_in_passes(kind, &[2_500, 2_499, 1, 1, 600]).await, [5_000, 601]);
+}
+
+pub async fn sr_77_a_flow_larger_than_a_pass_may_recount_is_recounted_alone(kind: impl Kind) {
+    assert_eq!(verified_in_passes(kind, &[1, 5_200, 1]).await, [1, 5_200, 1]);
+}
+
+pub async fn sr_77_a_recount_stops_at_the_page_at_which_the_flow_has_moved(kind: impl Kind) {
+    let bench = Bench::running(&kind, 1).await;
+    let flow = bench.flow(1_200).await;
+    bench.probe.stall(is_members);
+    bench.pass(15_000).await;
+    bench.claim().await;
+    bench.asked().await;
+    bench.probe.obey();
+    let pages = bench.asked().await.into_iter().filter(is_members).count();
+    let moved = bench.record(flow).await;
+    assert_eq!((pages, moved.summary.verified_at, moved.hot.doubt), (1, None, None), "no further page, no verdict");
+    assert_eq!((moved.hot.moves, moved.hot.verify_at), (1, Some(bench.engine.now() + 15_000)));
+    bench.pass(14_999).await;
+    assert_eq!(bench.asked().await.into_iter().filter(is_members).count(), 0, "not before its time");
+    bench.pass(1).await;
+    let pages = bench.asked().await.into_iter().filter(is_members).count();
+    let verified = bench.record(flow).await;
+    assert_eq!((pages, verified.summary.verified_no), (3, Some(verified.summary.change_no)));
+    assert_eq!((verified.hot.moves, verified.hot.verify_at), (0, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_77_a_large_flow_that_never_stands_still_costs_little() {
+    in_time(async {
+        // The other scanner that reads members has nothing to do here.
+        let nothing = Filter { namespace: Some("nobodys".into()), tag: None };
+        let scanners =
+            ScannerConfig { filters: [("dependency_reconciler", nothing)].into(), ..ScannerConfig::default() };
+        let bench = Bench::configured(&Memory, scanners).await;
+        let flow = bench.flow(10_000).await;
+        bench.until_sealed(flow).await;
+        bench.asked().await;
+        let mut pages = Vec::new();
+        for _ in 0..60 {
+            let mut of_minute = 0;
+            for _ in 0..12 {
+                bench.probe.stall(is_members);
+                bench.pass(5_000).await;
+                // It changes after every page that a recount asks for.
+                let claimed = bench.claim().await;
+                bench.client.complete(Completion::of(&claimed)).await.unwrap();
+                bench.probe.obey();
+                of_minute += bench.asked().await.into_iter().filter(is_members).count();
+            }
+            pages.push(of_minute);
+        }
+        assert_eq!(pages[0], 3, "after 15, 30 and 60 s");
+        assert!(pages[1..].iter().all(|of_minute| *of_minute <= 1), "500 members a minute at most: {pages:?}");
+        assert_eq!(pages.iter().sum::<usize>(), 11, "its pauses grow to 10 minutes: {pages:?}");
+        assert_eq!(bench.record(flow).await.summary.verified_at, None);
+        // It stands still: the next recount is whole.
+        bench.pass(600_000).await;
+        let summary = bench.record(flow).await.summary;
+        assert_eq!(summary.verified_no, Some(summary.change_no));
+        assert_eq!(bench.asked().await.into_iter().filter(is_members).count(), 20);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_29_a_flow_with_a_member_of_a_newer_format_is_left_and_holds_up_no_other() {
+    in_time(async {
+        let bench = Bench::new(&Memory).await;
+        let left = bench.flow(2_500).await;
+        bench.pass(1).await;
+        let other = bench.flow(2_600).await;
+        let newer = Key::Execution(member_id(left, "m2499"));
+        plant::overwrite(&*bench.store, newer, schema::HOT, b"\x7flater").await;
+        let before = plant::raw(&*bench.store, Key::Flow(left)).await;
+        let bench = bench.again().await;
+        bench.pass(15_000).await;
+        let first = bench.scan(NAME).await;
+        assert_eq!((first.newer, first.processed, first.errors, first.more), (1, 0, 0, true), "{first:?}");
+        let second = bench.scan(NAME).await;
+        assert_eq!((second.newer, second.processed, second.errors, second.more), (0, 1, 0, false), "{second:?}");
+        assert!(bench.record(other).await.summary.verified_at.is_some(), "it did not wait behind the one that is left");
+        assert_eq!(plant::raw(&*bench.store, Key::Flow(left)).await, before, "no account, no letter");
+        assert_eq!((bench.entries(Timer::FlowVerify).await, bench.dead_letters().await.len()), (1, 0));
+    })
+    .await;
 }

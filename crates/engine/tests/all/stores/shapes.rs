@@ -64,7 +64,7 @@ pub async fn fl_251_a_failed_branch_skips_the_join_and_the_other_runs_on(kind: i
     node.complete(flow, "a").await;
     node.fail(flow, "b").await;
     assert_eq!(node.states(flow, "c d").await, ["waiting", "skipped"]);
-    assert_eq!(node.state(flow).await, "open");
+    assert_eq!(node.state(flow).await, "running");
     node.complete(flow, "c").await;
     let summary = node.summary(flow).await;
     assert_eq!((summary.failures, summary.of(PublicState::Skipped)), (1, 1));

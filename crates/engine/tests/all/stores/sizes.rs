@@ -201,7 +201,7 @@ pub async fn fl_262_growing_races_with_the_last_completion(kind: impl Kind) {
         let ended = node.state(flow).await;
         match grown {
             Ok(_) => {
-                assert_eq!(ended, "open");
+                assert_eq!(ended, "running");
                 added += 1;
             }
             Err(refused) => {
