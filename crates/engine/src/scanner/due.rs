@@ -323,7 +323,13 @@ impl Pass {
                     Reconciled::LeftAlone => return false,
                     Reconciled::StaleRemoved | Reconciled::DrainCompleted => {
                         let (action, downstream) = (action.name(), item.key);
-                        tracing::debug!(action, ?flow, ?downstream, "a group that owed cancels was settled");
+                        tracing::debug!(
+                            scanner = self.scanner,
+                            action,
+                            ?flow,
+                            ?downstream,
+                            "a group that owed cancels was settled"
+                        );
                         report.processed += 1;
                     }
                 }
@@ -382,7 +388,7 @@ impl Pass {
             Verified::Equal => report.processed += 1,
             Verified::Repaired => {
                 cx.shared.telemetry.flows.repaired();
-                tracing::warn!(flow = ?item.key, "the totals of a flow were wrong and have been set right");
+                tracing::warn!(scanner = self.scanner, flow = ?item.key, "the totals of a flow were wrong and have been set right");
                 report.processed += 1;
             }
             // No verdict: the flow itself says when it is counted again.
