@@ -381,7 +381,6 @@ impl Runner {
 
     fn start(&mut self, duty: Duty) {
         let (scanner, shared, tell) = (self.scanners[duty.0].clone(), self.shared.clone(), self.tasks.0.clone());
-        self.left.remove(&duty);
         shared.counters.scanner_wakes.add(1);
         self.meter(duty.0).wakes.add(1);
         self.shared.start(async move {
@@ -427,9 +426,11 @@ impl Runner {
         if is_probe {
             self.aside.remove(&partition);
         }
-        if let Some(left_at) = left_at {
-            self.left.insert(duty, left_at);
-        }
+        // Only now: what a look showed while the pass went on was left by the pass before too.
+        match left_at {
+            Some(left_at) => self.left.insert(duty, left_at),
+            None => self.left.remove(&duty),
+        };
         let later = now + scanner.interval_ms();
         let next = match report.more {
             true => Some(now),

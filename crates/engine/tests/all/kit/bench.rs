@@ -96,7 +96,7 @@ impl<S: Store> Bench<S> {
     /// Another engine whose scanners run by themselves, which has seen nothing of the store yet.
     pub async fn run(self) -> Self {
         self.engine.shutdown().await;
-        let scanners = ScannerConfig { filter: self.scanners.filter, ..ScannerConfig::default() };
+        let scanners = ScannerConfig { at_once: ScannerConfig::default().at_once, ..self.scanners };
         Self::on(self.store, self.hand, scanners).await
     }
 

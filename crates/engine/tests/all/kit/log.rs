@@ -1,10 +1,10 @@
 //! What was logged, line by line.
 
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// Keeps lines of the engine: level, message and fields.
 #[derive(Clone, Default)]
@@ -13,6 +13,9 @@ pub struct Log(Arc<Mutex<Vec<(Level, String)>>>);
 impl Log {
     /// Listens on this thread until the guard is dropped.
     pub fn listen() -> (Log, tracing::subscriber::DefaultGuard) {
+        // While there is one dispatcher only, a thread that has none decides for all threads that a line is of no interest.
+        static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
+        ANOTHER.get_or_init(|| Dispatch::new(Log::default()));
         let log = Log::default();
         let guard = tracing::subscriber::set_default(log.clone());
         (log, guard)

@@ -86,6 +86,26 @@ pub async fn change_execution(store: &impl Store, id: ExecutionId, change: impl 
     put(store, Record::Execution(Box::new(execution))).await;
 }
 
+/// Adds records with the timers they have.
+pub async fn insert(store: &impl Store, records: impl IntoIterator<Item = Record>) {
+    insert_with(store, records.into_iter().map(|record| (record.due(), record))).await;
+}
+
+/// Adds records with these timers, which may be others than they have.
+pub async fn insert_with(store: &impl Store, records: impl IntoIterator<Item = (Vec<Due>, Record)>) {
+    let mut writes: BTreeMap<PartitionId, Vec<Write>> = BTreeMap::new();
+    for (due_add, record) in records {
+        let body = Body { facets: record.facets(), parts: record.encode(PartMask::ALL) };
+        let write = Write { key: record.key(), what: Change::Insert(body), due_add, due_remove: Vec::new() };
+        writes.entry(record.key().partition()).or_default().push(write);
+    }
+    for (partition, writes) in writes {
+        for some in writes.chunks(500) {
+            commit(store, partition, some.to_vec()).await;
+        }
+    }
+}
+
 /// Removes a record with its timers.
 pub async fn remove(store: &impl Store, key: Key) {
     let (old, _) = stored(store, key).await.expect("a record that is there");
@@ -126,8 +146,21 @@ pub async fn damage(store: &impl Store, key: Key, part: u8) {
 /// Overwrites a part of a record.
 pub async fn overwrite(store: &impl Store, key: Key, part: u8, bytes: &'static [u8]) {
     let (old, _) = stored(store, key).await.expect("a record that is there");
-    let body = Body { facets: old.facets(), parts: vec![(part, Some(Bytes::from_static(bytes)))] };
-    let what = Change::Update { old: old.facets(), body };
+    replace(store, key, part, Bytes::from_static(bytes), old.facets()).await;
+}
+
+/// Gives a part of a record the bytes back that it had, with which the record decodes.
+pub async fn restore(store: &impl Store, key: Key, part: u8, bytes: Bytes) {
+    let mut parts = raw(store, key).await.expect("a record that is there").parts;
+    parts.retain(|(number, _)| *number != part);
+    parts.push((part, bytes.clone()));
+    let facets = Record::decode(key, &parts, PartMask::ALL).unwrap().facets();
+    replace(store, key, part, bytes, facets).await;
+}
+
+async fn replace(store: &impl Store, key: Key, part: u8, bytes: Bytes, facets: Vec<Value>) {
+    let body = Body { facets: facets.clone(), parts: vec![(part, Some(bytes))] };
+    let what = Change::Update { old: facets, body };
     commit(store, key.partition(), vec![Write { key, what, due_add: Vec::new(), due_remove: Vec::new() }]).await;
 }
 

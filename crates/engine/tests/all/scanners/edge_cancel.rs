@@ -17,7 +17,7 @@ use weft_core::reply::Reconciled;
 use weft_core::schema::{Due, Kind as RecordKind, Timer, execution as schema};
 use weft_core::{ExecutionId, FlowId, Time};
 use weft_engine::Completion;
-use weft_engine::config::Filter;
+use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::{FlowSubmission, Member};
 use weft_store::Store;
 
@@ -80,6 +80,22 @@ pub async fn sc_37_the_runner_begins_the_safety_net_for_entries_of_its_age(kind:
         bench.pass(1_000).await;
     }
     assert_eq!(wakes(NAME), 1, "once for what was hinted once");
+
+    // The dispatcher of this node leaves it to others, who never come.
+    let elsewhere = Filter { namespace: Some("elsewhere".into()), tag: None };
+    let scanners = ScannerConfig { filters: [(DISPATCHER, elsewhere)].into(), ..ScannerConfig::default() };
+    let bench = Bench::configured(&kind, scanners).await;
+    let flow = race(&bench, 2, None).await;
+    for sibling in claim_all(&bench.client, 3).await.iter().filter(|work| key_of(work) != "j") {
+        bench.client.complete(Completion::of(sibling)).await.unwrap();
+    }
+    plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    let bench = bench.again().await;
+    bench.pass(9_999).await;
+    assert_eq!((bench.entries(Timer::GroupCancel).await, action(&bench, Reconciled::DrainCompleted)), (1, 0));
+    bench.pass(1).await;
+    assert_eq!((bench.entries(Timer::GroupCancel).await, action(&bench, Reconciled::DrainCompleted)), (0, 1));
+    assert_eq!(bench.record(flow).await.hot.works, 0);
 }
 
 pub async fn sc_38_what_a_crash_left_owed_is_gone_on_with(kind: impl Kind) {
@@ -133,6 +149,18 @@ pub async fn sc_40_fifty_a_pass_and_nothing_starves_behind_what_is_left_alone(ki
     assert_eq!(first.next_due, Some(again), "SR-14 those that were left are looked at again, and not at once");
     let second = bench.scan(NAME).await;
     assert_eq!((second.more, action(&bench, Reconciled::LeftAlone)), (false, 120), "from the oldest on");
+
+    // What is handled counts: fifty of these a pass, and the oldest first.
+    plant::entries_past(&*bench.store, key, Timer::GroupCancel, 120).await;
+    let bench = bench.again().await;
+    for left in [70, 20, 0] {
+        let report = bench.scan(NAME).await;
+        assert_eq!((report.processed, report.more), (if left > 0 { 50 } else { 20 }, left > 0), "{report:?}");
+        let entries = plant::entries(&*bench.store, P0, Timer::GroupCancel).await;
+        let past: Vec<u64> =
+            entries.iter().map(|entry| plant::timer_of(entry).at.ms()).filter(|at| *at <= 120).collect();
+        assert_eq!(past, (121 - left..=120).collect::<Vec<_>>());
+    }
 }
 
 pub async fn sc_41_an_index_that_cannot_be_read_is_one_error_and_an_empty_one_is_none(kind: impl Kind) {

@@ -9,14 +9,14 @@ use crate::kit::probe::Asked;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::Level;
-use weft_core::ExecutionId;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::execution::{Outcome, PublicState, State};
-use weft_core::record::flow::Cause;
+use weft_core::record::flow::{Cause, Mode, Remaining};
 use weft_core::record::member::{GroupPolicy, Then};
 use weft_core::schema::Kind as RecordKind;
+use weft_core::{ExecutionId, PartitionId};
 use weft_engine::Completion;
 use weft_engine::config::Filter;
 use weft_engine::flow::{FlowCancellation, FlowSubmission, Member};
@@ -153,25 +153,42 @@ pub async fn sr_41_what_commits_left_is_told_until_it_is_done(kind: impl Kind) {
 }
 
 pub async fn sr_40_a_count_that_meets_what_cannot_be_read_leaves_the_gauge_as_it_was(kind: impl Kind) {
-    let bench = Bench::with(&kind, 2, Filter::NONE).await;
-    let flow = bench.flow(7).await;
-    claim_all(&bench.client, 3).await;
-    let remaining =
-        weft_core::record::flow::Remaining::Cancel(weft_core::record::flow::Mode::Graceful { grace_ms: 600_000 });
-    bench.client.cancel_flow(FlowCancellation::new(flow, "wait").remaining(remaining)).await.unwrap();
-    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0);
+    const NAME: &str = "weft_cancel_backlog";
+    let (first, last) = (P0, PartitionId(2));
+    let bench = Bench::with(&kind, 3, Filter::NONE).await;
+    let mut flows = BTreeMap::new();
+    for number in 0..64 {
+        let flow = FlowSubmission::new("keyed").idempotency_key(format!("k{number}"));
+        let flow = bench.submit(flow.member("a", work()).member("b", work())).await;
+        flows.insert(flow.partition(), flow);
+    }
+    assert_eq!(flows.len(), 3, "one in each partition");
+    while !claim_all(&bench.client, 256).await.is_empty() {}
+    for flow in flows.values() {
+        let remaining = Remaining::Cancel(Mode::Graceful { grace_ms: 600_000 });
+        bench.client.cancel_flow(FlowCancellation::new(*flow, "wait").remaining(remaining)).await.unwrap();
+    }
+    assert_eq!(gauge(&bench, NAME).await, 6.0);
     let (log, _guard) = Log::listen();
-    plant::change_flow(&*bench.store, flow, |flow| flow.summary.cancel_owed = 2).await;
-    bench
-        .probe
-        .refuse(|asked| matches!(asked, Asked::Read(_, keys) if keys.iter().any(|key| matches!(key, Key::Flow(_)))));
-    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0, "the flow could not be read");
-    let lines = log.take("not counted in every partition");
-    assert!(!lines.is_empty() && lines.iter().all(|(level, line)| *level == Level::DEBUG && line.contains("refused")));
+    plant::change_flow(&*bench.store, flows[&PartitionId(1)], |flow| flow.summary.cancel_owed = 1).await;
+    for partition in [first, PartitionId(1), last] {
+        bench.probe.refuse(move |asked| matches!(asked, Asked::Read(of, keys) if *of == partition && keys.iter().any(|key| matches!(key, Key::Flow(_)))));
+        assert_eq!(gauge(&bench, NAME).await, 6.0, "the flow of {partition} could not be read");
+        let lines = log.take("not counted in every partition");
+        let named = |line: &str| line.contains("scanner=\"cancel_reconciler\"") && line.contains("refused by the test");
+        assert!(
+            !lines.is_empty() && lines.iter().all(|(level, line)| *level == Level::DEBUG && named(line)),
+            "{lines:?}"
+        );
+    }
     bench.probe.refuse(|asked| matches!(asked, Asked::Scan(None, scan) if scan.limit > 1_000));
-    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 3.0, "a partition could not be counted");
+    assert_eq!(gauge(&bench, NAME).await, 6.0, "a partition could not be counted");
     bench.probe.obey();
-    assert_eq!(gauge(&bench, "weft_cancel_backlog").await, 2.0);
+    assert_eq!(gauge(&bench, NAME).await, 5.0);
+    plant::damage(&*bench.store, Key::Flow(flows[&last]), weft_core::schema::flow::SUMMARY).await;
+    plant::change_flow(&*bench.store, flows[&first], |flow| flow.summary.cancel_owed = 1).await;
+    assert_eq!(gauge(&bench, NAME).await, 5.0, "damaged is neither zero nor left out");
+    assert!(!log.take("does not decode").is_empty());
 }
 
 pub async fn sc_160_the_backlog_counts_members_and_not_flows(kind: impl Kind) {

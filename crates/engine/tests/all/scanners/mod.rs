@@ -9,6 +9,7 @@ mod flows;
 mod own;
 mod parked;
 mod runner;
+mod scenarios;
 
 use crate::kit::kinds::on_every_store;
 use crate::kit::plant::Records;
@@ -41,6 +42,10 @@ on_every_store! {
     own::sr_30_an_engine_does_not_open_with_a_scanner_that_cannot_run,
     runner::sr_10_a_partition_that_does_not_answer_hides_no_other,
     runner::sr_10_any_number_of_stuck_entries_hides_no_other_partition,
+    runner::sr_20_a_commit_that_was_refused_is_no_failure_of_its_items,
+    scenarios::sr_12_nothing_waits_behind_what_fails_is_foreign_or_keeps_no_account,
+    scenarios::sr_24_a_parked_item_whose_cause_goes_away_is_handled_without_an_operator,
+    scenarios::sr_29_a_format_from_the_future_is_left_to_a_node_that_knows_it,
     flow_projector::sc_1_it_stands_behind_counters_that_commits_write,
     flow_projector::sc_2_a_pass_is_over_one_partition_and_by_the_index,
     flow_projector::sc_3_entries_come_in_pages_of_a_hundred_until_none_is_due,

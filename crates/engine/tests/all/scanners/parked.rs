@@ -5,11 +5,10 @@ use crate::kit::kinds::Kind;
 use crate::kit::{plant, worker};
 use bytes::Bytes;
 use std::collections::BTreeSet;
-use weft_core::change::{Body, Change, Write};
+use weft_core::record::Key;
 use weft_core::record::api_key::Reach;
-use weft_core::record::{Key, Record};
 use weft_core::reply::Retried;
-use weft_core::schema::{PartMask, execution as schema};
+use weft_core::schema::execution as schema;
 use weft_core::{ExecutionId, ParkedId, PartitionId};
 use weft_engine::{Obstacle, Parked, ParkedFilter, Submission};
 use weft_store::Store;
@@ -52,18 +51,6 @@ async fn listed(bench: &Bench<impl Store>, mut filter: ParkedFilter) -> Vec<Park
     }
 }
 
-async fn restore(bench: &Bench<impl Store>, id: ExecutionId, hot: &Bytes) {
-    let key = Key::Execution(id);
-    let mut parts = plant::raw(&*bench.store, key).await.expect("its bytes stay").parts;
-    parts.retain(|(part, _)| *part != schema::HOT);
-    parts.push((schema::HOT, hot.clone()));
-    let facets = Record::decode(key, &parts, PartMask::ALL).unwrap().facets();
-    let body = Body { facets: facets.clone(), parts: vec![(schema::HOT, Some(hot.clone()))] };
-    let what = Change::Update { old: facets, body };
-    let write = Write { key, what, due_add: Vec::new(), due_remove: Vec::new() };
-    plant::commit(&*bench.store, id.partition(), vec![write]).await;
-}
-
 pub async fn sr_83_parked_items_of_all_partitions_are_listed_page_by_page(kind: impl Kind) {
     let (bench, damaged) = damaged(&kind, 6).await;
     let expected: BTreeSet<Key> = damaged.iter().map(|(id, _)| Key::Execution(*id)).collect();
@@ -95,7 +82,7 @@ pub async fn sr_84_a_restored_item_is_tried_again_and_sr_85_a_discarded_one_is_g
     let still = bench.client.retry_parked(parked(0), None).await.unwrap().value;
     assert!(matches!(still, Retried::StillDamaged { .. }), "{still:?}");
     for (id, hot) in &damaged {
-        restore(&bench, *id, hot).await;
+        plant::restore(&*bench.store, Key::Execution(*id), schema::HOT, hot.clone()).await;
     }
     let bench = bench.again().await;
     assert_eq!(bench.client.retry_parked(parked(0), None).await.unwrap().value, Retried::Retried);

@@ -4,14 +4,17 @@ use crate::kit::bench::Bench;
 use crate::kit::flows::P0;
 use crate::kit::kinds::{Kind, Memory, in_time};
 use crate::kit::log::Log;
-use crate::kit::plant;
 use crate::kit::probe::Asked;
+use crate::kit::{plant, worker};
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::Level;
+use weft_core::PartitionId;
+use weft_core::record::execution::PublicState;
 use weft_core::schema::Timer;
-use weft_core::{ExecutionId, PartitionId};
-use weft_engine::config::Filter;
-use weft_engine::{Claim, Submission};
+use weft_engine::Submission;
+use weft_engine::config::{Filter, ScannerConfig};
 use weft_store::Store;
 
 const P1: PartitionId = PartitionId(1);
@@ -19,14 +22,11 @@ const LEASES: &str = "lease_expiry";
 const DELAYS: &str = "delayed_promoter";
 
 /// Submits so many executions whose keys spread them over all partitions.
-async fn spread(bench: &Bench<impl Store>, count: usize, delay_ms: u64) -> Vec<ExecutionId> {
-    let mut ids = Vec::new();
+async fn spread(bench: &Bench<impl Store>, count: usize, delay_ms: u64) {
     for number in 0..count {
         let key = format!("{delay_ms}-{number}");
-        let one = Submission::new("mail").idempotency_key(key).delay_ms(delay_ms);
-        ids.push(bench.client.submit(one).await.unwrap().id);
+        bench.client.submit(Submission::new("mail").idempotency_key(key).delay_ms(delay_ms)).await.unwrap();
     }
-    ids
 }
 
 /// The partitions that have entries of a timer.
@@ -58,19 +58,25 @@ fn is_pass(asked: &Asked, timer: Timer) -> bool {
 }
 
 pub async fn sr_10_a_partition_that_does_not_answer_hides_no_other(kind: impl Kind) {
-    let bench = Bench::with(&kind, 4, Filter::NONE).await;
+    for silent in [P0, P1, PartitionId(3)] {
+        hides_no_other(&kind, silent).await;
+    }
+}
+
+async fn hides_no_other(kind: &impl Kind, silent: PartitionId) {
+    let bench = Bench::with(kind, 4, Filter::NONE).await;
     spread(&bench, 32, 1_000).await;
     let all: BTreeSet<PartitionId> = (0..4).map(PartitionId).collect();
     assert_eq!(having(&bench, 4, Timer::Until).await, all);
     let (log, _guard) = Log::listen();
     let bench = bench.run().await;
     // Neither the partition answers, nor any call about all partitions.
-    bench.probe.refuse(|asked| touches(asked, P1));
+    bench.probe.refuse(move |asked| touches(asked, silent));
     bench.pass(1_000).await;
     for _ in 0..25 {
         bench.pass(100).await;
     }
-    assert_eq!(having(&bench, 4, Timer::Until).await, BTreeSet::from([P1]), "all others were served");
+    assert_eq!(having(&bench, 4, Timer::Until).await, BTreeSet::from([silent]), "all others were served");
     let warnings = log.take("the store did not answer a sc");
     let named = warnings.iter().all(|(level, line)| *level == Level::WARN && line.contains("refused by the test"));
     assert!(named && warnings.len() == 2, "one for the partition, one for all: {warnings:?}");
@@ -83,7 +89,8 @@ pub async fn sr_10_a_partition_that_does_not_answer_hides_no_other(kind: impl Ki
 
 pub async fn sr_10_any_number_of_stuck_entries_hides_no_other_partition(kind: impl Kind) {
     let filter = Filter { namespace: Some("mine".into()), tag: None };
-    let bench = Bench::with(&kind, 2, filter).await;
+    let scanners = ScannerConfig { at_once: 0, filter, look_ms: 1_000, ..ScannerConfig::default() };
+    let bench = Bench::configured_with(&kind, 2, scanners).await;
     let foreign = bench.engine.client("foreign").unwrap();
     let items = (0..300).map(|_| Submission::new("mail").delay_ms(500)).collect();
     let answers = foreign.submit_batch(items).await.into_iter().map(|answer| answer.unwrap().id.partition());
@@ -107,19 +114,26 @@ pub async fn sr_10_any_number_of_stuck_entries_hides_no_other_partition(kind: im
         bench.pass(100).await;
     }
     let wakes = bench.count("weft_scanner_wakes_total", &[DELAYS]) - began;
-    assert!(wakes <= 28, "SR-14 what was left is not due again before an interval of 750 ms: {wakes} in 10 s");
+    assert!(wakes <= 14, "SR-14 what was left is not due again before an interval of 750 ms: {wakes} in 10 s");
+}
+
+/// Leases whatever there is, for so long.
+async fn lease_all(bench: &Bench<impl Store>, lease_ms: u64) -> usize {
+    let mut leased = 0;
+    loop {
+        let some = bench.client.claim(worker().max(256).lease_ms(lease_ms)).await.unwrap().executions;
+        if some.is_empty() {
+            return leased;
+        }
+        leased += some.len();
+    }
 }
 
 /// A bench of eight partitions, each with leases that run out and delays that end in a second.
 async fn busy() -> Bench<weft_store::MemoryStore> {
     let bench = Bench::with(&Memory, 8, Filter::NONE).await;
     spread(&bench, 64, 0).await;
-    let mut leased = 0;
-    while leased < 64 {
-        let some = bench.client.claim(Claim { max: 256, ..crate::kit::worker().lease_ms(1_000) }).await.unwrap();
-        assert!(!some.executions.is_empty());
-        leased += some.executions.len();
-    }
+    assert_eq!(lease_all(&bench, 1_000).await, 64);
     spread(&bench, 64, 1_000).await;
     assert_eq!((having(&bench, 8, Timer::Lease).await.len(), having(&bench, 8, Timer::Until).await.len()), (8, 8));
     bench
@@ -137,10 +151,12 @@ async fn sr_1_a_scanner_that_hangs_stops_no_other_and_ends_no_cycle() {
         assert_eq!(bench.count("weft_scanner_wakes_total", &[LEASES]), 8, "the others wait for a second");
         let (stands, goes_on) = (cycles(&bench, LEASES), cycles(&bench, DELAYS));
         spread(&bench, 8, 500).await;
+        bench.pass(500).await;
+        assert_eq!(having(&bench, 8, Timer::Until).await.len(), 0, "others are not a moment later");
         for _ in 0..70 {
             bench.pass(1_000).await;
         }
-        assert_eq!(having(&bench, 8, Timer::Until).await.len(), 0);
+        assert_eq!(bench.count("weft_scanner_wakes_total", &[LEASES]), 8, "never two passes of one duty");
         assert!(cycles(&bench, LEASES) <= stands + 1, "SR-44 its cycles stand still");
         assert!(cycles(&bench, DELAYS) >= goes_on + 2, "SR-44 those of others go on");
         assert_eq!(having(&bench, 8, Timer::Lease).await.len(), 8);
@@ -168,7 +184,10 @@ async fn sr_8_a_pass_that_panics_is_counted_and_its_duty_begins_again_after_five
             lines.len() == 1 && lines[0].0 == Level::ERROR && lines[0].1.contains("wanted by the test"),
             "{lines:?}"
         );
-        bench.pass(4_900).await;
+        lease_all(&bench, 1_000).await;
+        bench.pass(1_000).await;
+        assert_eq!(having(&bench, 8, Timer::Lease).await, BTreeSet::from([P0]), "meanwhile too");
+        bench.pass(3_900).await;
         assert_eq!(restarts(), 1);
         bench.pass(100).await;
         assert_eq!(restarts(), 2, "after five seconds");
@@ -182,55 +201,118 @@ async fn sr_8_a_pass_that_panics_is_counted_and_its_duty_begins_again_after_five
 #[tokio::test(start_paused = true)]
 async fn sr_17_a_partition_that_takes_no_commit_is_tried_less_and_less_and_then_served_in_due_order() {
     in_time(async {
-        let bench = busy().await.run().await;
+        let bench = Bench::with(&Memory, 8, Filter::NONE).await;
+        // The scanners are listed in another order than that in which their items are due.
+        let timers = [Timer::Until, Timer::Lease, Timer::Deadline];
+        spread(&bench, 64, 1_000).await;
+        spread(&bench, 64, 0).await;
+        assert_eq!(lease_all(&bench, 2_000).await, 64);
+        for number in 0..64 {
+            let one = Submission::new("mail").idempotency_key(format!("d{number}")).deadline_in_ms(3_000);
+            bench.client.submit(one).await.unwrap();
+        }
+        spread(&bench, 64, 30_000).await;
+        let bench = bench.run().await;
         bench.probe.refuse(|asked| matches!(asked, Asked::Commit(P1, _)));
         bench.pass(1_000).await;
         bench.asked().await;
-        for _ in 0..600 {
+        for _ in 0..290 {
+            bench.pass(100).await;
+        }
+        assert_eq!(having(&bench, 8, Timer::Until).await, BTreeSet::from([P1]), "no other waits for it");
+        for _ in 0..310 {
             bench.pass(100).await;
         }
         let tries = bench.asked().await.iter().filter(|asked| matches!(asked, Asked::Commit(P1, _))).count();
-        assert!((5..=12).contains(&tries), "after 1, 2, 4, 8 and then every 10 s: {tries} in a minute");
-        for timer in [Timer::Lease, Timer::Until] {
+        assert!((5..=9).contains(&tries), "after 1, 2, 4, 8 and then every 10 s: {tries} in a minute");
+        for timer in timers {
             assert_eq!(having(&bench, 8, timer).await, BTreeSet::from([P1]), "{timer:?}");
         }
         bench.probe.obey();
-        let before = plant::events(&*bench.store, P1).await.len();
-        for _ in 0..101 {
+        let waits = plant::entries(&*bench.store, P1, Timer::Until).await.len();
+        for turn in 0.. {
+            assert!(turn <= 100, "it is tried every ten seconds");
+            if plant::entries(&*bench.store, P1, Timer::Until).await.len() < waits {
+                break;
+            }
             bench.pass(100).await;
         }
-        for timer in [Timer::Lease, Timer::Until] {
-            assert_eq!(having(&bench, 8, timer).await, BTreeSet::new(), "{timer:?}");
+        bench.pass(0).await;
+        for timer in timers {
+            assert_eq!(having(&bench, 8, timer).await, BTreeSet::new(), "all at once: {timer:?}");
         }
-        assert!(plant::events(&*bench.store, P1).await.len() > before);
+        let asked = bench.asked().await;
+        let began = timers.map(|timer| asked.iter().position(|asked| touches(asked, P1) && is_pass(asked, timer)));
+        assert!(began.is_sorted() && began[0].is_some(), "in due order: {began:?}");
         assert_eq!(plant::dead_letters(&*bench.store, P1).await.len(), 0, "SR-20");
     })
     .await;
 }
 
+/// SR-20: every commit of a scanner is refused for an hour, and whatever it may commit after that refusal is taken.
+pub async fn sr_20_a_commit_that_was_refused_is_no_failure_of_its_items(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let ids = [0, 0].map(|_| Submission::new("mail").delay_ms(1_000));
+    let ids: Vec<_> =
+        bench.client.submit_batch(ids.into()).await.into_iter().map(|answer| answer.unwrap().id).collect();
+    let bench = bench.run().await;
+    let refused = Arc::new(AtomicBool::new(false));
+    let refuse = refused.clone();
+    bench.probe.refuse(move |asked| asked.is_work() && !refuse.swap(true, Ordering::SeqCst));
+    let mut refusals = 0;
+    for _ in 0..720 {
+        refusals += u32::from(refused.swap(false, Ordering::SeqCst));
+        bench.pass(5_000).await;
+    }
+    for id in &ids {
+        let execution = plant::execution(&*bench.store, *id).await;
+        assert!(execution.trouble().is_none() && execution.public_state() == PublicState::Delayed, "{execution:?}");
+    }
+    assert!(bench.dead_letters().await.is_empty(), "nothing is parked");
+    assert!(refusals > 300, "it was tried every ten seconds: {refusals}");
+    bench.probe.obey();
+    bench.pass(10_000).await;
+    assert_eq!(bench.entries(Timer::Until).await, 0, "and then they are served");
+}
+
 #[tokio::test(start_paused = true)]
 async fn sr_43_scanners_say_when_they_start_and_stop_and_what_their_cycles_did() {
     in_time(async {
-        let bench = busy().await;
         let (log, _guard) = Log::listen();
-        let bench = bench.run().await;
+        // Cycles of a second each, as on every store that others write to.
+        let bench = Bench::shared(&Memory).await;
+        for number in 1..=25 {
+            bench.client.submit(Submission::new("mail").delay_ms(number * 1_000)).await.unwrap();
+        }
         bench.pass(0).await;
-        let started = log.take("scanner started");
-        let names: BTreeSet<&str> = weft_engine::scanner::intervals().map(|(name, _)| name).collect();
-        assert_eq!(started.len(), names.len());
-        assert!(started.iter().all(|(level, _)| *level == Level::INFO), "{started:?}");
-        for _ in 0..62 {
+        let started = log.take("message=scanner started ");
+        let names: Vec<(&str, u64)> = weft_engine::scanner::intervals().collect();
+        assert_eq!(started.len(), names.len(), "{started:?}");
+        for ((name, interval_ms), (level, line)) in names.iter().zip(&started) {
+            let says = format!("scanner=\"{name}\" interval_ms={interval_ms} partitions=1 ");
+            assert!(*level == Level::INFO && line.contains(&says), "{line}");
+        }
+        let (mut lines, mut idle) = (Vec::new(), 0);
+        for second in 1..=40 {
             bench.pass(1_000).await;
+            let of_it = log.take(&format!("scanner=\"{DELAYS}\""));
+            idle += of_it.iter().filter(|(level, line)| *level == Level::TRACE && line.contains("idle cycle")).count();
+            lines.extend(of_it.into_iter().filter(|(_, line)| line.contains("scanned")).map(|line| (second, line)));
         }
-        let lines = log.take("message=scanned ");
-        for name in [LEASES, DELAYS] {
-            let of_it: Vec<_> = lines.iter().filter(|(_, line)| line.contains(name)).collect();
-            assert_eq!(of_it.len(), 1, "{lines:?}");
-            let (level, line) = of_it[0];
-            assert!(*level == Level::INFO && line.contains("processed=64 errors=0 "), "{line}");
-        }
+        assert!(idle > 5, "a cycle that found nothing is a line at trace: {idle}");
+        assert!((3..=4).contains(&lines.len()), "one in ten seconds at most: {lines:?}");
+        assert!(lines.windows(2).all(|pair| pair[0].0 + 10 <= pair[1].0), "{lines:?}");
+        assert!(lines.iter().all(|(_, (level, _))| *level == Level::INFO), "{lines:?}");
+        let number = |line: &str, field: &str| -> u64 {
+            let (_, rest) = line.split_once(&format!(" {field}=")).unwrap_or_else(|| panic!("{field}: {line}"));
+            rest.split(' ').next().expect("it has a value").parse().expect("a number")
+        };
+        let sum = |field: &str| lines.iter().map(|(_, (_, line))| number(line, field)).sum::<u64>();
+        assert_eq!((sum("processed"), sum("errors")), (25, 0), "with the sums since the last: {lines:?}");
+        assert!(sum("cycles") > 20 && lines.iter().all(|(_, (_, line))| line.contains("elapsed_ms=")), "{lines:?}");
         bench.engine.shutdown().await;
-        assert_eq!(log.take("scanner stopped").len(), names.len());
+        let stopped = log.take("message=scanner stopped ");
+        assert!(stopped.len() == names.len() && stopped.iter().all(|(level, _)| *level == Level::INFO), "{stopped:?}");
     })
     .await;
 }

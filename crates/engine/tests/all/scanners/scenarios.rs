@@ -1,0 +1,345 @@
+//! Whole situations in which the runner has to find what is due, each planted past the engine or forced on it by its store.
+
+use crate::kit::bench::Bench;
+use crate::kit::flows::{P0, work};
+use crate::kit::kinds::{Kind, Memory, in_time};
+use crate::kit::log::Log;
+use crate::kit::plant;
+use futures_util::future;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Notify;
+use tracing::Level;
+use uuid::Uuid;
+use weft_core::record::execution::PublicState;
+use weft_core::record::{Execution, Key, Record};
+use weft_core::schema::{Kind as Table, PartMask, Timer, execution as schema};
+use weft_core::{ExecutionId, PartitionId, Time};
+use weft_engine::Submission;
+use weft_engine::config::{Filter, ScannerConfig};
+use weft_engine::flow::FlowSubmission;
+use weft_engine::runtime::BoxFuture;
+use weft_engine::scanner::{Report, ScanContext, Scanner};
+use weft_engine::telemetry::Reading;
+use weft_engine::worker::Registration;
+use weft_store::Store;
+
+fn mine() -> Filter {
+    Filter { namespace: Some("mine".into()), tag: None }
+}
+
+/// The only record of a kind, as a pattern for others.
+async fn only(bench: &Bench<impl Store>, partitions: u16, kind: Table) -> Record {
+    for partition in (0..partitions).map(PartitionId) {
+        if let Some((key, found)) = plant::records_of(&*bench.store, partition, kind).await.pop_first() {
+            return Record::decode(key, &found.parts, PartMask::ALL).unwrap();
+        }
+    }
+    panic!("no record of {kind:?}");
+}
+
+async fn an_execution(bench: &Bench<impl Store>, namespace: &str, submission: Submission) -> Execution {
+    let client = bench.engine.client(namespace).unwrap();
+    plant::execution(&*bench.store, client.submit(submission).await.unwrap().id).await
+}
+
+/// The same execution under another id.
+fn copy(execution: &Execution, id: ExecutionId) -> Record {
+    let mut copy = execution.clone();
+    copy.id = id;
+    Record::Execution(Box::new(copy))
+}
+
+/// Waits for this while the clock stands still.
+async fn at_once(bench: &Bench<impl Store>, what: &str, is_done: impl AsyncFn() -> bool) {
+    for _ in 0..5_000 {
+        if is_done().await {
+            return bench.pass(0).await;
+        }
+        bench.pass(0).await;
+    }
+    panic!("{what}: it waits for time to go on");
+}
+
+fn wakes(bench: &Bench<impl Store>, scanner: &str) -> u64 {
+    bench.count("weft_scanner_wakes_total", &[scanner])
+}
+
+/// The sum of a histogram, or the level of a gauge.
+fn amount(bench: &Bench<impl Store>, name: &str, scanner: &str) -> f64 {
+    let all = bench.engine.metrics();
+    let family = all.iter().find(|readings| readings.family.name == name).expect("a metric of the table");
+    match family.samples.iter().find(|(labels, _)| &*labels[0] == scanner) {
+        Some((_, Reading::Level(amount) | Reading::Spread { sum: amount, .. })) => *amount,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// A scanner of the program whose passes end when the test says so, or never.
+struct Slow(&'static str, Option<Arc<Notify>>);
+
+impl Scanner for Slow {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn interval_ms(&self) -> u64 {
+        1_000
+    }
+
+    fn scan(&self, _: ScanContext, _: PartitionId) -> BoxFuture<Report> {
+        let gate = self.1.clone();
+        Box::pin(async move {
+            match gate {
+                Some(gate) => gate.notified().await,
+                None => future::pending().await,
+            }
+            Report::default()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_1_passes_that_never_end_or_take_ten_seconds_make_no_other_scanner_late() {
+    in_time(async {
+        let gate = Arc::new(Notify::new());
+        let own: Vec<Arc<dyn Scanner>> =
+            vec![Arc::new(Slow("never", None)), Arc::new(Slow("slow", Some(gate.clone())))];
+        let scanners = ScannerConfig { own, look_ms: 1_000, ..ScannerConfig::default() };
+        let bench = Bench::configured_with(&Memory, 8, scanners).await;
+        for number in 0..64 {
+            let one = Submission::new("mail").idempotency_key(format!("k{number}"));
+            bench.client.submit(one.delay_ms(1_000 * (number + 1) / 2)).await.unwrap();
+        }
+        let cycles = |scanner| bench.count("weft_scanner_cycles_total", &[scanner]);
+        for second in 1..=60 {
+            for _ in 0..2 {
+                bench.pass(500).await;
+            }
+            if second % 10 == 0 {
+                gate.notify_waiters();
+            }
+        }
+        assert_eq!(bench.count("weft_scanner_items_total", &["delayed_promoter", "processed"]), 64);
+        assert_eq!(amount(&bench, "weft_scanner_lateness_seconds", "delayed_promoter"), 0.0, "not a moment late");
+        assert!(cycles("delayed_promoter") > 50, "{}", cycles("delayed_promoter"));
+        assert_eq!((cycles("never"), wakes(&bench, "never")), (0, 8), "SR-44, and one pass in each partition");
+        assert!((3..=6).contains(&cycles("slow")), "its own cycles alone are long: {}", cycles("slow"));
+    })
+    .await;
+}
+
+/// Executions that are members of a flow which is gone: their deadline cannot be handled, and the account is kept on them.
+async fn failing(bench: &Bench<impl Store>, count: usize, at: Time) -> (Vec<ExecutionId>, Record) {
+    let client = bench.engine.client("mine").unwrap();
+    let flow = client.submit_flow(FlowSubmission::new("line").member("a", work())).await.unwrap().value.id;
+    let mut member = plant::execution(&*bench.store, weft_core::flow::member_id(flow, "a")).await;
+    member.hot.deadline_at = Some(at);
+    let (record, _) = plant::stored(&*bench.store, Key::Flow(flow)).await.expect("it is there");
+    plant::remove(&*bench.store, Key::Execution(member.id)).await;
+    plant::remove(&*bench.store, Key::Flow(flow)).await;
+    let ids: Vec<ExecutionId> = (0..count as u128)
+        .map(|n| if n == 0 { member.id } else { ExecutionId::new(P0, Uuid::from_u128(1 << 64 | n)) })
+        .collect();
+    plant::insert(&*bench.store, ids.iter().map(|id| copy(&member, *id))).await;
+    (ids, record)
+}
+
+/// SR-12: items that fail, items of another filter and items of a kind without an account, and one behind all of them for
+/// each of the two scanners that meet such items.
+pub async fn sr_12_nothing_waits_behind_what_fails_is_foreign_or_keeps_no_account(kind: impl Kind) {
+    let many = if kind.many() == 10_000 { 10_000 } else { 600 };
+    let bench = Bench::with(&kind, 1, mine()).await;
+    let now = bench.engine.now();
+    let (failing, _) = failing(&bench, many, now + 1).await;
+    let mut foreign = an_execution(&bench, "foreign", Submission::new("mail")).await;
+    foreign.hot.deadline_at = Some(now + 2);
+    let ids = (0..many as u128).map(|n| ExecutionId::new(P0, Uuid::from_u128(2 << 64 | n)));
+    plant::insert(&*bench.store, ids.map(|id| copy(&foreign, id))).await;
+    let mut healthy = an_execution(&bench, "mine", Submission::new("mail")).await;
+    (healthy.id, healthy.hot.deadline_at) = (ExecutionId::new(P0, Uuid::from_u128(3)), Some(now + 3));
+    plant::insert(&*bench.store, [Record::Execution(Box::new(healthy.clone()))]).await;
+
+    let client = bench.engine.client("mine").unwrap();
+    client.register(Registration::new("mailer", "mailer-1", "boot").lane("default")).await.unwrap();
+    let Record::Worker(process) = only(&bench, 1, Table::Worker).await else { panic!("a worker") };
+    let silent_ms = process.body.silent_at().since(process.body.last_seen_at);
+    let silent = |namespace: &str, number: usize, behind: u64| {
+        let mut process = (*process).clone();
+        let body = &mut process.body;
+        (body.namespace, body.instance) = (namespace.into(), format!("planted-{number}").into());
+        body.last_seen_at = Time::from_ms(now.ms() - 100_000 + behind);
+        process
+    };
+    let refused = (0..many).map(|number| {
+        let mut process = silent("mine", number, 0);
+        process.body.session = 0; // No rule leaves a process that has registered without a session.
+        Record::Worker(Box::new(process))
+    });
+    plant::insert(&*bench.store, refused).await;
+    let others = (0..many).map(|number| Record::Worker(Box::new(silent("foreign", number, 1))));
+    plant::insert(&*bench.store, others).await;
+    let last = silent("mine", many, 2);
+    let last_key = last.key();
+    plant::insert(&*bench.store, [Record::Worker(Box::new(last))]).await;
+
+    // Nobody has seen any of them when all are due.
+    bench.pass(silent_ms).await;
+    let (log, _guard) = Log::listen();
+    let bench = bench.run().await;
+    let began = bench.engine.now();
+    at_once(&bench, "the execution behind them", async || {
+        plant::execution(&*bench.store, healthy.id).await.public_state() == PublicState::Expired
+    })
+    .await;
+    at_once(&bench, "the worker behind them", async || {
+        let stored = plant::stored(&*bench.store, last_key).await;
+        matches!(stored, Some((Record::Worker(last), _)) if last.body.state.name() == "dead")
+    })
+    .await;
+
+    let items = |scanner: &str, result: &str| bench.count("weft_scanner_items_total", &[scanner, result]);
+    let counts = |scanner| ["processed", "error", "filtered"].map(|result| items(scanner, result));
+    let many = many as u64;
+    assert_eq!(counts("execution_deadline"), [1, many, many], "each once");
+    assert_eq!(counts("worker_reaper")[..2], [1 + 1, many], "each once, and the pattern");
+    for id in [failing[0], failing[failing.len() / 2], failing[failing.len() - 1]] {
+        let trouble = plant::execution(&*bench.store, id).await.trouble().cloned().expect("an account");
+        let failing = trouble.get(Timer::Deadline).expect("of this timer");
+        assert_eq!((failing.fails, failing.next_try_at), (1, began + 5_000), "SR-22 {failing:?}");
+    }
+    let warnings = log.take("could not handle an item");
+    assert!(warnings.iter().all(|(level, _)| *level == Level::WARN) && warnings.len() as u64 == 2 * many);
+}
+
+/// SR-29: the stored bytes of a later version are left alone by this build; as soon as they are of a version that the
+/// build knows, the item is handled.
+pub async fn sr_29_a_format_from_the_future_is_left_to_a_node_that_knows_it(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let [id, neighbour] = {
+        let one = || an_execution(&bench, "shop", Submission::new("mail").delay_ms(1_000));
+        [one().await.id, one().await.id]
+    };
+    let key = Key::Execution(id);
+    let known = plant::raw(&*bench.store, key).await.expect("submitted").parts;
+    let known = known.into_iter().find(|(part, _)| *part == schema::HOT).expect("it has one").1;
+    plant::overwrite(&*bench.store, key, schema::HOT, b"\x7flater").await;
+    let (log, _guard) = Log::listen();
+    let old = bench.run().await;
+    let before = plant::raw(&*old.store, key).await;
+    for _ in 0..720 {
+        old.pass(5_000).await;
+    }
+    assert_eq!(plant::execution(&*old.store, neighbour).await.public_state(), PublicState::Waiting);
+    assert!(
+        plant::raw(&*old.store, key).await == before && old.dead_letters().await.is_empty(),
+        "as it was, for an hour"
+    );
+    assert_eq!(old.entries(Timer::Until).await, 1, "and its entry too");
+    let items = |result| old.count("weft_scanner_items_total", &["delayed_promoter", result]);
+    assert!(items("newer") > 100 && items("error") == 0, "{} {}", items("newer"), items("error"));
+    let warnings = log.take("left to a newer version");
+    assert!((55..=61).contains(&warnings.len()), "one a minute: {}", warnings.len());
+    assert!(warnings.iter().all(|(level, _)| *level == Level::WARN));
+
+    old.engine.shutdown().await;
+    plant::restore(&*old.store, key, schema::HOT, known).await;
+    let new = old.another().await;
+    new.pass(0).await;
+    assert_eq!(plant::execution(&*new.store, id).await.public_state(), PublicState::Waiting);
+    assert_eq!(new.entries(Timer::Until).await, 0);
+}
+
+/// SR-23, SR-24.
+pub async fn sr_24_a_parked_item_whose_cause_goes_away_is_handled_without_an_operator(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let (ids, flow) = failing(&bench, 1, bench.engine.now() + 1_000).await;
+    let (log, _guard) = Log::listen();
+    let bench = bench.run().await;
+    for _ in 0..100 {
+        if !bench.dead_letters().await.is_empty() {
+            break;
+        }
+        let entries = plant::entries(&*bench.store, P0, Timer::Deadline).await;
+        bench.pass(plant::timer_of(&entries[0]).at.since(bench.engine.now())).await;
+    }
+    let account = async || plant::execution(&*bench.store, ids[0]).await.trouble().cloned();
+    let trouble = account().await.expect("an account");
+    let failing = trouble.get(Timer::Deadline).expect("of this timer");
+    assert!(failing.parked && failing.fails == 18, "three tries in each of five rounds, and three more: {failing:?}");
+    let lines = log.take("scanner=\"execution_deadline\"");
+    let errors =
+        |what: &str| lines.iter().filter(|(level, line)| *level == Level::ERROR && line.contains(what)).count();
+    assert_eq!((errors("an item keeps failing"), errors("an item is parked")), (5, 1));
+    bench.pass(3_600_000).await;
+    assert_eq!(account().await.and_then(|trouble| Some(trouble.get(Timer::Deadline)?.fails)), Some(19), "still tried");
+
+    plant::insert(&*bench.store, [flow]).await;
+    bench.pass(3_599_999).await;
+    assert!(account().await.is_some(), "not before its time");
+    bench.pass(1).await;
+    let ended = plant::execution(&*bench.store, ids[0]).await;
+    assert_eq!((ended.public_state(), ended.trouble()), (PublicState::Expired, None));
+    assert!(bench.dead_letters().await.is_empty());
+}
+
+/// A scanner of the program that says how much waits in each partition.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<BTreeMap<PartitionId, Option<u64>>>>);
+
+impl Counting {
+    fn set(&self, counts: [Option<u64>; 3]) {
+        *self.0.lock().unwrap() = (0..3).map(PartitionId).zip(counts).collect();
+    }
+}
+
+impl Scanner for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn interval_ms(&self) -> u64 {
+        1_000
+    }
+
+    fn scan(&self, _: ScanContext, _: PartitionId) -> BoxFuture<Report> {
+        Box::pin(future::ready(Report::default()))
+    }
+
+    fn backlog(&self, _: ScanContext, partition: PartitionId) -> BoxFuture<Option<u64>> {
+        Box::pin(future::ready(self.0.lock().unwrap()[&partition]))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_40_a_backlog_that_one_partition_does_not_tell_leaves_the_gauge_as_it_was() {
+    in_time(async {
+        let counting = Counting::default();
+        counting.set([Some(1), Some(2), Some(3)]);
+        let scanners =
+            ScannerConfig { own: vec![Arc::new(counting.clone())], look_ms: 1_000, ..ScannerConfig::default() };
+        let bench = Bench::configured_with(&Memory, 3, scanners).await;
+        let (log, _guard) = Log::listen();
+        let gauge = async |counts| {
+            counting.set(counts);
+            for _ in 0..5 {
+                bench.pass(1_000).await;
+            }
+            amount(&bench, "weft_scanner_backlog", "counting")
+        };
+        assert_eq!(gauge([Some(1), Some(2), Some(3)]).await, 6.0);
+        for silent in 0..3 {
+            log.take("");
+            let mut counts = [Some(7); 3];
+            counts[silent] = None;
+            assert_eq!(gauge(counts).await, 6.0, "partition {silent} said nothing");
+            let lines = log.take("not counted in every partition");
+            let named = |line: &str| line.contains("scanner=\"counting\"");
+            assert!(!lines.is_empty() && lines.iter().all(|(level, line)| *level == Level::DEBUG && named(line)));
+        }
+        assert_eq!(gauge([None; 3]).await, 6.0, "SR-41 nobody counts");
+        assert_eq!(gauge([Some(u64::MAX), Some(1), Some(1)]).await, u64::MAX as f64, "it saturates");
+        assert_eq!(gauge([Some(0); 3]).await, 0.0);
+    })
+    .await;
+}
