@@ -14,6 +14,7 @@ use crate::pulse::{Finding, Held, Pulse};
 use crate::reads;
 use crate::refusals::{self, Refusals};
 use crate::registry::{self, Beat};
+use crate::room;
 use crate::runtime;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::scanner::{self, Scanner};
@@ -377,11 +378,18 @@ impl Engine {
         if self.shared.is_closing() {
             return Some("draining");
         }
-        let look = self.shared.measure();
-        match runtime::timeout(&*self.shared.runtime, READY_WAIT_MS, look).await {
+        let shared = &self.shared;
+        let look = async {
+            shared.measure().await?;
+            // Nobody sends work to a node that is not ready, so nothing else shows that there is room again.
+            match shared.telemetry.store.full() {
+                Some(full) => room::probe(shared, full).await,
+                None => Ok(()),
+            }
+        };
+        match runtime::timeout(&*shared.runtime, READY_WAIT_MS, look).await {
             Some(Ok(())) => {
-                let shared = &self.shared;
-                let full = || shared.telemetry.store.is_full(shared.runtime.clock_us()).then_some("store_full");
+                let full = || shared.telemetry.store.full().map(|_| "store_full");
                 shared.not_turning().or_else(full).or(shared.clock.doubt(shared.config.clock_skew_max_ms))
             }
             Some(Err(_)) => Some("store_unreachable"),

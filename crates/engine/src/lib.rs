@@ -55,6 +55,7 @@ mod reads;
 pub mod refusals;
 pub mod registry;
 mod request;
+mod room;
 pub mod runtime;
 pub mod scanner;
 mod stats;

@@ -25,7 +25,7 @@ use weft_core::schema::{
 };
 use weft_core::text::Text;
 use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
-use weft_store::{Entry, Found, Place, Range, Scan, Target};
+use weft_store::{Entry, Found, Page, Place, Range, Scan, Target};
 
 /// An execution with everything derived from it.
 #[derive(Clone, Debug)]
@@ -675,7 +675,11 @@ impl Walk<'_> {
         let namespace = Value::text(self.namespace);
         let prefixes: Vec<Vec<Value>> = match by_time {
             true => vec![vec![namespace]],
-            false => filter.states.iter().map(|state| vec![namespace.clone(), Value::Text(state.text())]).collect(),
+            false => {
+                // A state that is named twice is one range: two would show each of its executions twice.
+                let states: BTreeSet<PublicState> = filter.states.iter().copied().collect();
+                states.iter().map(|state| vec![namespace.clone(), Value::Text(state.text())]).collect()
+            }
         };
         let ranges = prefixes.into_iter().map(|prefix| {
             let bound = |created: i64, uuid: uuid::Uuid| {
@@ -703,19 +707,19 @@ impl Walk<'_> {
         let pages = shared.store.scan(self.partition, scan).await.map_err(unavailable)?;
         let mut more = pages.iter().any(|page| page.more);
         // Beyond the end of a page that has more, its next entries may come first: only what lies before is in order.
-        let ends = pages.iter().filter(|page| page.more).map(|page| page.entries.last().and_then(place_of));
-        let bound = if self.ascending { ends.min() } else { ends.max_by_key(|end| (end.is_none(), *end)) };
+        let ends = pages.iter().filter(|page| page.more).map(end_of).collect::<Result<Vec<_>, _>>()?;
+        let bound = if self.ascending { ends.into_iter().min() } else { ends.into_iter().max() };
         let mut entries: Vec<Entry> = pages.into_iter().flat_map(|page| page.entries).collect();
         entries.retain(|entry| match (bound, place_of(entry)) {
             (None, _) => true,
-            (Some(Some(bound)), Some(place)) => {
+            (Some(_), None) => false,
+            (Some(bound), Some(place)) => {
                 if self.ascending {
                     place <= bound
                 } else {
                     place >= bound
                 }
             }
-            (Some(_), _) => false,
         });
         entries.sort_by_key(place_of);
         if !self.ascending {
@@ -761,6 +765,15 @@ impl Walk<'_> {
         };
         let page = shared.store.scan(Some(flow.partition()), scan).await.map_err(unavailable)?;
         let page = page.into_iter().next().unwrap_or_default();
+        if page.more {
+            end_of(&page)?;
+        }
         Ok((page.entries, page.more))
     }
+}
+
+/// The place of the last entry that has one, which a walk goes on from. Refuses a page without any: it would be read for ever.
+fn end_of(page: &Page) -> Result<Cursor, Rejection> {
+    let end = page.entries.iter().rev().find_map(place_of);
+    end.ok_or_else(|| Rejection::internal("no entry of a page of an index has the place of an execution"))
 }

@@ -9,6 +9,7 @@ use crate::engine::Shared;
 use crate::partition::Input;
 use crate::reads::unavailable;
 use futures_util::future;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_core::apply::Applied;
@@ -188,13 +189,22 @@ async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
         let concerned = which == Beat::First || shared.membership.places_in(partition);
         // After a raise a node that knows little is further than one that saw more before it.
         let is_beyond = |seen: &Position| concerned && loss::is_proof(*seen, known);
-        let seen = nodes.iter().filter_map(|node| node.seen(partition)).filter(is_beyond).max();
-        let Some(seen) = seen else { continue };
+        // The furthest of each generation: a raise for one names nothing that was lost in another.
+        let mut furthest: BTreeMap<u64, Position> = BTreeMap::new();
+        for seen in nodes.iter().filter_map(|node| node.seen(partition)).filter(is_beyond) {
+            let known = furthest.entry(seen.generation).or_insert(seen);
+            *known = seen.max(*known);
+        }
+        if furthest.is_empty() {
+            continue;
+        }
         let Ok(read) = shared.store.read(partition, Vec::new()).await else { continue };
-        if loss::is_proof(seen, read.head.position) {
-            let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);
-        } else {
-            shared.seen.note(partition, seen);
+        for seen in furthest.into_values() {
+            if loss::is_proof(seen, read.head.position) {
+                let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);
+            } else {
+                shared.seen.note(partition, seen);
+            }
         }
     }
 }

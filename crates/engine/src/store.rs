@@ -94,12 +94,17 @@ impl<S: Store> AnyStore for Counted<S> {
         let (store, watch) = (self.store.clone(), self.begin());
         let span = tracing::debug_span!("store.commit", %partition, commit = %batch.id, records = batch.writes.len());
         let call = async move {
+            let bytes = batch.weight();
             let outcome = store.commit(partition, batch).await;
             let failed = matches!(outcome, Outcome::NotApplied { .. } | Outcome::Unknown { .. });
             watch.telemetry.store.commit.answered(!failed, watch.took_us());
             watch.telemetry.commits.answered(&outcome);
-            if matches!(&outcome, Outcome::NotApplied { source, .. } if source.is::<Full>()) {
-                watch.telemetry.store.refused_as_full(watch.runtime.clock_us());
+            match &outcome {
+                Outcome::Applied { .. } => watch.telemetry.store.applied(partition, bytes),
+                Outcome::NotApplied { source, .. } if source.is::<Full>() => {
+                    watch.telemetry.store.refused_as_full(partition, bytes);
+                }
+                _ => {}
             }
             outcome
         };

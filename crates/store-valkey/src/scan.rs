@@ -76,17 +76,21 @@ impl Walk<'_> {
 
     async fn pages(&self) -> Result<Vec<Page>, Error> {
         let raw = try_join_all(self.scan.ranges.iter().map(|range| self.members(range))).await?;
-        let mut pages = match self.scan.parts {
-            Some(mask) => self.with_parts(&raw, mask).await?,
-            None => raw.iter().map(|raw| self.page(raw)).collect(),
-        };
+        let mut pages = self.look(&raw).await?;
         for ((page, raw), range) in pages.iter_mut().zip(&raw).zip(&self.scan.ranges) {
-            // Everything on it has gone in between: nobody could go on from an empty page.
+            // Everything on it has gone in between, or names nothing: nobody could go on from an empty page.
             if page.more && page.entries.is_empty() {
                 *page = self.page_beyond(range, raw).await?;
             }
         }
         Ok(pages)
+    }
+
+    async fn look(&self, raw: &[Raw]) -> Result<Vec<Page>, Error> {
+        match self.scan.parts {
+            Some(mask) => self.with_parts(raw, mask).await,
+            None => Ok(raw.iter().map(|raw| self.page(raw)).collect()),
+        }
     }
 
     async fn page_beyond(&self, range: &Range, raw: &Raw) -> Result<Page, Error> {
@@ -97,8 +101,7 @@ impl Walk<'_> {
                 None => return Ok(Page::default()),
             };
             let raw = self.members(&Range { after, ..range.clone() }).await?;
-            let mut pages = self.with_parts(std::slice::from_ref(&raw), self.scan.parts.unwrap_or_default()).await?;
-            let page = pages.pop().unwrap_or_default();
+            let page = self.look(std::slice::from_ref(&raw)).await?.pop().unwrap_or_default();
             if !page.more || !page.entries.is_empty() {
                 return Ok(page);
             }
@@ -153,7 +156,15 @@ impl Walk<'_> {
     }
 
     fn page(&self, raw: &Raw) -> Page {
-        Page { entries: raw.members.iter().map(|member| self.entry(member, None)).collect(), more: raw.more }
+        let entries = raw.members.iter().map(|member| self.entry(member, None));
+        Page { entries: entries.filter(|entry| self.is_shown(entry)).collect(), more: raw.more }
+    }
+
+    /// Whether the entry names something. Bytes in an index that name no record are passed over: no walk could go on from
+    /// them. Those of the due index are shown, because a commit can drop them.
+    fn is_shown(&self, entry: &Entry) -> bool {
+        !matches!(self.scan.target, Target::Index(_))
+            || (!is_raw(self.scan.target, &entry.place) && entry.key().is_some())
     }
 
     fn kind(&self) -> Option<Kind> {
@@ -196,9 +207,8 @@ impl Walk<'_> {
             let mut page = Page { entries: Vec::with_capacity(raw.members.len()), more: raw.more };
             for member in &raw.members {
                 let found = found(kind, mask, &mut records)?;
-                if there.next().is_some_and(|score| score != Value::Nil) {
-                    page.entries.push(self.entry(member, found));
-                }
+                let is_there = there.next().is_some_and(|score| score != Value::Nil);
+                page.entries.extend(Some(self.entry(member, found)).filter(|entry| is_there && self.is_shown(entry)));
             }
             pages.push(page);
         }

@@ -151,8 +151,8 @@ pub struct Place {
     pub key: Bytes,
 }
 
-/// One entry of a page. Bytes in an index that the store cannot read are an entry too: kind 0, no columns, and the bytes as
-/// the key. To drop such an entry of the due index removes exactly those bytes.
+/// One entry of a page. Bytes in the due index that the store cannot read are an entry too: kind 0, no columns, and the
+/// bytes as the key; to drop that entry removes exactly those bytes. In other indexes such bytes are passed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub partition: PartitionId,

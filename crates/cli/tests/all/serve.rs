@@ -1,13 +1,15 @@
 //! A server as it is run in production: its first key, what it refuses, and how it stops.
 
 use crate::http::Caller;
-use crate::process::{Running, command, stdout, text, weft};
+use crate::process::{PATIENCE, Running, command, stdout, text, weft};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::time::Instant;
 use tempfile::TempDir;
 
 pub struct Server {
@@ -317,6 +319,43 @@ fn api_54_a_stop_lets_a_waiting_claim_go() {
     });
     assert_eq!((&claimed["draining"], &claimed["executions"]), (&json!(true), &json!([])));
     assert_eq!(server.running.exit_code(), Some(0));
+}
+
+#[test]
+fn api_54_sigterm_ends_a_server_with_a_request_that_was_sent_half_and_every_answer_is_given() {
+    let folder = folder();
+    let mut server = Server::start(folder.path(), &[]);
+    let key = server.key.clone().unwrap();
+    let caller = server.caller(&key);
+    let in_flight = || {
+        let metrics = text(&caller.call("GET", "/metrics", None).bytes);
+        let line = metrics.lines().find_map(|line| line.strip_prefix("weft_http_in_flight "));
+        line.and_then(|number| number.parse::<u32>().ok()).expect("a number of requests")
+    };
+    let before = in_flight();
+    let mut stream = std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let begun = Instant::now();
+    while in_flight() == before {
+        assert!(begun.elapsed() < PATIENCE, "the request did not arrive");
+    }
+    server.running.signal("-TERM");
+    let begun = Instant::now();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(r#""code":"draining""#), "{answer}");
+    let ended = loop {
+        if let Some(ended) = server.running.child.try_wait().unwrap() {
+            break ended;
+        }
+        assert!(begun.elapsed() < PATIENCE, "it did not end");
+        std::thread::yield_now();
+    };
+    assert_eq!(ended.code(), Some(0), "a drain that runs out ends with 3");
 }
 
 #[test]

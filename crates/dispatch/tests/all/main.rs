@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod counts;
 mod flows;
 mod keys;
 mod stats;

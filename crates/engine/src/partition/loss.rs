@@ -4,7 +4,7 @@
 use super::commit::Flying;
 use super::{Effect, Partition, ScanTag};
 use bytes::Bytes;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_core::change::{Head, Position};
 use weft_core::event::{self, Fact};
 use weft_core::loss::{GAP, NAMED_MAX, Witness, is_proof, is_raised};
@@ -32,6 +32,8 @@ pub struct Loss {
     own_at: Time,
     /// Proof that has not been acted on.
     proof: Option<Proof>,
+    /// Positions that other nodes saw, which are compared after `proof` was acted on: the highest `seq` of each generation.
+    heard: BTreeMap<u64, u64>,
     /// Not before this time, on the node's clock.
     not_before: Option<Time>,
     /// The last commits of this node, with their `seq`. Lost ones stay: the commit that names them may be lost too.
@@ -45,6 +47,8 @@ pub struct Loss {
 /// The partition was seen where it no longer is.
 struct Proof {
     seen: Position,
+    /// Another node saw it, and may be gone: it has to be named itself.
+    is_heard: bool,
     kept: Kept,
     /// Lost ranges that other nodes have named in the feed.
     told: Vec<Told>,
@@ -69,8 +73,8 @@ enum Kept {
 }
 
 impl Proof {
-    fn new(seen: Position) -> Self {
-        Self { seen, kept: Kept::Unknown, told: Vec::new() }
+    fn new(seen: Position, is_heard: bool) -> Self {
+        Self { seen, is_heard, kept: Kept::Unknown, told: Vec::new() }
     }
 }
 
@@ -85,6 +89,12 @@ impl Loss {
 
     pub fn put_off(&mut self, clock: Time, wait_ms: u64) {
         self.not_before = Some(clock + wait_ms.max(AGAIN_MS));
+    }
+
+    /// Keeps a position that another node saw until the proof at hand was acted on.
+    fn hear(&mut self, seen: Position) {
+        let known = self.heard.entry(seen.generation).or_insert(seen.seq);
+        *known = seen.seq.max(*known);
     }
 
     /// Remembers what a commit of ours changed, as far as a loss may have to name it.
@@ -123,7 +133,9 @@ impl Loss {
 
     /// The loss that was proved is named by this commit. Whoever loses that one has to name the loss again.
     fn settle(&mut self, by: Option<Head>) {
-        self.proof = None;
+        if let Some(Proof { seen, .. }) = self.proof.take() {
+            self.heard.retain(|generation, seq| *generation != seen.generation || *seq > seen.seq);
+        }
         self.known.clear();
         if let Some(by) = by.filter(|by| by.position > self.own.position) {
             self.own = by;
@@ -195,7 +207,7 @@ impl Partition {
     pub(super) fn meet_loss(&mut self, shown: Head) {
         let own = self.loss.own;
         if self.head.is_at(&own) {
-            return self.prove(own.position, shown);
+            return self.prove(own.position, false, shown);
         }
         // That was somebody else's, which may never have been acknowledged: a store shows it before it is durable.
         self.forget_everything();
@@ -205,23 +217,36 @@ impl Partition {
     /// A position that another node told of, beside the head that the store has just shown.
     pub(super) fn hear_witness(&mut self, seen: Position, shown: Head) {
         let shown = if shown.position < self.head.position { self.head } else { shown };
-        // A proof that waits is acted on first: the next heartbeat compares again.
-        if self.loss.is_pending() || !is_proof(seen, shown.position) {
+        if !is_proof(seen, shown.position) {
             return;
+        }
+        if self.loss.is_pending() {
+            // A raise moves the head so far that it may seem to name this one too: it is not compared anew.
+            return self.loss.hear(seen);
         }
         if self.flying.is_some() {
             // What is on its way is decided by the store as it is. The loss is told next.
-            self.loss.proof = Some(Proof::new(seen));
+            self.loss.proof = Some(Proof::new(seen, true));
             return;
         }
-        self.prove(seen, shown);
+        self.prove(seen, true, shown);
         self.take_back(Vec::new(), Vec::new());
+    }
+
+    /// Goes on with a position that was heard while another proof was acted on.
+    fn prove_next(&mut self) {
+        if let Some((generation, seq)) = self.loss.heard.pop_first() {
+            self.prove(Position { generation, seq }, true, self.head);
+        }
     }
 
     /// How much of it is left, and whether somebody has told what is not, is in the feed: commits after a raise may hide
     /// that it tells less than was seen.
-    fn prove(&mut self, seen: Position, shown: Head) {
-        let seen = self.loss.proof.take().map_or(seen, |known| known.seen.max(seen));
+    fn prove(&mut self, mut seen: Position, mut is_heard: bool, shown: Head) {
+        if let Some(known) = self.loss.proof.take() {
+            self.loss.hear(known.seen.min(seen));
+            (seen, is_heard) = (known.seen, known.is_heard).max((seen, is_heard));
+        }
         self.forget_everything();
         self.head = Head { now: self.head.now.max(shown.now), ..shown };
         if planted::on(Defect::LossNotNoticed) {
@@ -233,7 +258,7 @@ impl Partition {
             raised = is_raised(seen, shown.position),
             "the store has lost acknowledged commits"
         );
-        self.loss.proof = Some(Proof::new(seen));
+        self.loss.proof = Some(Proof::new(seen, is_heard));
     }
 
     /// The heartbeat's question in a partition that this node has left alone since its last commit: a loss would show with
@@ -256,7 +281,7 @@ impl Partition {
         if is_last && !is_there && self.flying.is_none() && !self.loss.is_pending() {
             // The commit that raises is answered with the head as it is now.
             let own = self.loss.own;
-            self.prove(own.position, own);
+            self.prove(own.position, false, own);
             self.take_back(Vec::new(), Vec::new());
         }
     }
@@ -322,12 +347,16 @@ impl Partition {
             return self.push_scan(ScanTag::Named, feed_after(last));
         }
         let is_told = |seq: u64| proof.told.iter().any(|told| seq > told.kept && seq <= told.seen);
-        let is_named = |seq: u64| seq <= kept || seq > proof.seen.seq || is_told(seq);
-        if is_raised(proof.seen, self.head.position) && self.loss.commits.iter().all(|(seq, _)| is_named(*seq)) {
+        let seen = proof.seen;
+        let is_named = |seq: u64| seq <= kept || seq > seen.seq || is_told(seq);
+        let witness = Some(seen.seq).filter(|_| proof.is_heard);
+        let mut commits = self.loss.commits.iter().map(|(seq, _)| *seq).chain(witness);
+        if is_raised(seen, self.head.position) && commits.all(is_named) {
             let last = proof.told.last().map(|told| told.by);
             self.loss.settle(last);
             self.loss.own_at = self.node.runtime.clock();
-            return self.forget_everything();
+            self.forget_everything();
+            return self.prove_next();
         }
         proof.kept = Kept::UpTo(kept);
     }
@@ -351,6 +380,7 @@ impl Partition {
         // What ran meanwhile would be answered with the generation before.
         self.take_back(Vec::new(), Vec::new());
         self.forget_everything();
+        self.prove_next();
     }
 
     fn forget_everything(&mut self) {

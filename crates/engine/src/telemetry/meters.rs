@@ -7,10 +7,10 @@ use crate::stats::Counter;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_core::Time;
 use weft_core::error::Rejection;
 use weft_core::record::execution::PublicState;
 use weft_core::text::Text;
+use weft_core::{PartitionId, Time};
 use weft_store::Outcome;
 
 #[derive(Default)]
@@ -149,23 +149,38 @@ pub struct StoreMeters {
     pub bytes_read: Counter,
     pub resolved_applied: Counter,
     pub resolved_not_applied: Counter,
-    /// When a commit was last refused because the store is full; 0 if never.
-    full_us: AtomicU64,
+    full: Mutex<Option<Shortage>>,
 }
 
-/// A store counts as full for so long after it refused a commit for lack of room. Smaller commits may fit all the while,
-/// and without traffic none is tried, so a success alone says nothing.
-const FULL_US: u64 = 5_000_000;
+/// The smallest commit that the store had no room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub partition: PartitionId,
+    /// Its weight.
+    pub bytes: usize,
+}
 
 impl StoreMeters {
-    pub fn refused_as_full(&self, now_us: u64) {
-        self.full_us.store(now_us.max(1), Ordering::Relaxed);
+    /// Notes a commit that the store had no room for.
+    pub fn refused_as_full(&self, partition: PartitionId, bytes: usize) {
+        let mut full = self.lock_full();
+        *full = Some(full.filter(|known| known.bytes <= bytes).unwrap_or(Shortage { partition, bytes }));
     }
 
-    /// Whether the store has just refused a commit for lack of room.
-    pub fn is_full(&self, now_us: u64) -> bool {
-        let at = self.full_us.load(Ordering::Relaxed);
-        at > 0 && now_us.saturating_sub(at) < FULL_US
+    /// Notes a commit that was applied. Only one that needs as much room as the refused one shows that there is some again:
+    /// smaller ones may fit all the while.
+    pub fn applied(&self, partition: PartitionId, bytes: usize) {
+        let mut full = self.lock_full();
+        *full = full.filter(|known| known.partition != partition || known.bytes > bytes);
+    }
+
+    /// The commit that the store had no room for, as long as none of its size was applied since.
+    pub fn full(&self) -> Option<Shortage> {
+        *self.lock_full()
+    }
+
+    fn lock_full(&self) -> MutexGuard<'_, Option<Shortage>> {
+        self.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn by_call(&self) -> [(&'static str, &StoreMeter); 5] {

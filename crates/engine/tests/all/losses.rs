@@ -4,9 +4,11 @@ use crate::kit::*;
 use crate::nodes::Node;
 use std::time::Duration;
 use weft_core::PartitionId;
+use weft_core::change::{Body, Change, Position, Write};
 use weft_core::event::{self, Fact};
 use weft_core::loss::GAP;
 use weft_core::record::execution::PublicState;
+use weft_core::schema::PartMask;
 use weft_engine::{Completion, Config, Prioritising, Replaying, Submission};
 use weft_store::MemoryStore;
 use weft_store::faulty::Faults;
@@ -305,4 +307,39 @@ async fn rl_17_a_dead_witness_who_saw_more_is_compared_after_a_raise_by_one_who_
     tokio::time::sleep(Duration::from_secs(60)).await;
     let head = store.dump(id.partition()).head.position;
     assert!(head.generation == 2 && head.seq >= seen.seq + GAP, "{head:?}: what `a` saw, up to {seen:?}, is told too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_17_dead_witnesses_of_two_generations_are_each_compared() {
+    let store = memory(2).shared();
+    let a = Node::start(&store, "a").await;
+    let saved = store.save(P0);
+    let id = loop {
+        let id = a.client.submit(Submission::new("mail")).await.unwrap().id;
+        if id.partition() == P0 {
+            break id;
+        }
+    };
+    store.go_back(&saved);
+    a.client.change_priority(Prioritising::new(id, 1)).await.expect_err("it is lost");
+    pass(5).await;
+    let told = losses(&store);
+    let head = store.dump(P0).head.position;
+    assert!(told.len() == 1 && head.generation == 1, "{told:?}, {head:?}");
+    a.kill();
+    let witnesses = [Position { generation: 0, seq: told[0].2 + 50 }, Position { seq: head.seq + 50, ..head }];
+    let elsewhere = PartitionId(1);
+    for (number, seen) in witnesses.into_iter().enumerate() {
+        let mut gone = weft_engine::registry::nodes(&store).await.unwrap().remove(0);
+        (gone.partition, gone.uuid) = (elsewhere, uuid::Uuid::from_u128(number as u128 + 1));
+        gone.body.seen = vec![(seen.generation, seen.seq), (0, 0)];
+        let what = Change::Insert(Body { facets: gone.facets(), parts: gone.encode(PartMask::ALL) });
+        let write = Write { key: gone.key(), what, due_add: gone.due(), due_remove: Vec::new() };
+        plant::commit(&store, elsewhere, vec![write]).await;
+    }
+    let fresh = Node::start(&store, "b").await;
+    pass(5).await;
+    let seen: Vec<u64> = losses(&store).iter().map(|(_, _, seen, _)| *seen).collect();
+    assert_eq!(seen, [told[0].2, witnesses[0].seq, witnesses[1].seq]);
+    assert_eq!(fresh.engine.stats().data_lost, 2);
 }

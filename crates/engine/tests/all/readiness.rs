@@ -3,20 +3,26 @@
 use crate::kit::memory;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use weft_core::Time;
+use weft_core::record::Key;
+use weft_core::schema::PartMask;
+use weft_core::{ExecutionId, PartitionId, Time};
 use weft_engine::runtime::BoxFuture;
-use weft_engine::{Config, Engine, Runtime, TokioRuntime};
+use weft_engine::{Config, Engine, Runtime, Submission, TokioRuntime};
+use weft_store::Store;
+use weft_store_sqlite::SqliteStore;
 
 /// A world whose time of day can be set, and whose tasks can be ended one by one, in the order of their start.
 struct World {
     inner: TokioRuntime,
     wall: AtomicU64,
+    /// Time that the test has let go by.
+    passed_ms: AtomicU64,
     tasks: Mutex<Vec<tokio::task::AbortHandle>>,
 }
 
 impl Runtime for World {
     fn clock(&self) -> Time {
-        self.inner.clock()
+        self.inner.clock() + self.passed_ms.load(Ordering::Relaxed)
     }
 
     fn wall(&self) -> Time {
@@ -41,12 +47,17 @@ impl World {
     const STORE: u64 = 1_000_000;
 
     async fn open() -> (Arc<World>, Engine) {
+        Self::open_on(Arc::new(memory(2))).await
+    }
+
+    async fn open_on(store: Arc<impl Store>) -> (Arc<World>, Engine) {
         let world = Arc::new(World {
             inner: TokioRuntime::current(),
             wall: AtomicU64::new(Self::STORE),
+            passed_ms: AtomicU64::new(0),
             tasks: Mutex::default(),
         });
-        let engine = Engine::open_on(Arc::new(memory(2)), Config::default(), world.clone()).await.expect("it opens");
+        let engine = Engine::open_on(store, Config::default(), world.clone()).await.expect("it opens");
         (world, engine)
     }
 
@@ -89,4 +100,34 @@ async fn ops_15_a_node_whose_scanners_have_ended_is_not_ready() {
         world.end(task).await;
     }
     assert_eq!(engine.not_ready().await, Some("scanners_ended"));
+}
+
+#[tokio::test]
+async fn rl_77_a_node_whose_store_is_full_is_not_ready_until_as_much_fits_as_was_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("weft.db");
+    let options = weft_store_sqlite::Options { bytes_max: Some(2 << 20), ..weft_store_sqlite::Options::new(path) };
+    let store = Arc::new(SqliteStore::open(options).expect("it opens"));
+    let (world, engine) = World::open_on(store.clone()).await;
+    let client = engine.client("shop").expect("a good name");
+    let heavy = || client.submit(Submission::new("mail").input(vec![1; 100_000]));
+    let mut made = 0;
+    while heavy().await.is_ok() {
+        made += 1;
+        assert!(made < 100, "the file grew past its limit");
+    }
+    for _ in 0..3 {
+        client.submit(Submission::new("mail")).await.expect("a little fits all the while");
+        world.passed_ms.fetch_add(6_000, Ordering::Relaxed);
+        assert_eq!(engine.not_ready().await, Some("store_full"));
+    }
+    store.set_bytes_max(64 << 20).await.expect("it is set");
+    world.wall.store(store.now().await.expect("it answers").ms(), Ordering::Relaxed);
+    assert_eq!(engine.not_ready().await, None, "although nobody sends it work");
+    for partition in (0..store.describe().partitions).map(PartitionId) {
+        let probe = Key::Step(ExecutionId::new(partition, uuid::Uuid::nil()), 0);
+        let read = store.read(partition, vec![(probe, PartMask::NONE)]).await.expect("it answers");
+        assert_eq!(read.found, [None], "what was written to find out is gone");
+    }
+    heavy().await.expect("as much fits again");
 }

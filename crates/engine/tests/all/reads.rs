@@ -1,5 +1,5 @@
 use crate::kit::bench::Bench;
-use crate::kit::kinds::{Kind, Memory, OnSqlite};
+use crate::kit::kinds::{Kind, Memory, OnSqlite, in_time};
 use crate::kit::probe::Asked;
 use crate::kit::*;
 use std::collections::BTreeSet;
@@ -10,10 +10,11 @@ use weft_core::schema::{IndexId, PartMask, execution as schema};
 use weft_core::{ExecutionId, Time};
 use weft_engine::config::Filter;
 use weft_engine::{
-    AttemptFilter, Cancellation, Client, Completion, Delaying, Engine, Failing, ForceFailing, GroupBy, Holding,
+    AttemptFilter, Cancellation, Client, Completion, Config, Delaying, Engine, Failing, ForceFailing, GroupBy, Holding,
     ListFilter, Obstacle, Prioritising, Replaying, Revoking, Submission, Tagging, Waiting,
 };
 use weft_store::MemoryStore;
+use weft_store_valkey::ValkeyStore;
 
 #[tokio::test(start_paused = true)]
 async fn ex_70_a_list_shows_each_execution_once_newest_first() {
@@ -55,6 +56,59 @@ async fn ex_70_a_list_shows_each_execution_once_newest_first() {
     assert_eq!((done, counts.values().sum::<u64>()), (9, 37));
     let bad = ListFilter { cursor: Some("nonsense".into()), ..ListFilter::default() };
     assert_eq!(kit.client.list(bad).await.unwrap_err().code(), "invalid_cursor");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_70_a_state_that_is_named_twice_shows_and_counts_each_execution_once() {
+    let bench = Bench::with(&Memory, 4, Filter::NONE).await;
+    for _ in 0..5 {
+        let id = bench.client.submit(Submission::new("mail")).await.unwrap().id;
+        bench.client.hold(Holding::new(id, "look")).await.unwrap();
+    }
+    for states in [vec![PublicState::Held; 2], vec![PublicState::Held, PublicState::Failed, PublicState::Held]] {
+        let filter = ListFilter { states, ..ListFilter::default() };
+        for by in [GroupBy::default(), GroupBy::ALL] {
+            let counted = bench.client.count_within(&filter, by, 1_000).await.unwrap();
+            assert_eq!(counted.counts.into_values().sum::<u64>(), 5, "{filter:?} {by:?}");
+        }
+        let page = bench.client.list(filter).await.unwrap();
+        assert_eq!((page.executions.len(), page.next_cursor), (5, None));
+    }
+}
+
+/// Bytes that somebody else wrote into an index: short of a place, and with a key that is none.
+#[tokio::test]
+async fn ex_70_bytes_in_an_index_that_name_nothing_neither_hold_up_nor_end_a_walk() {
+    let server = weft_servers::Valkey::start(&[]).unwrap();
+    let mut options = weft_store_valkey::Options::from_url(&server.url()).unwrap();
+    (options.partitions, options.migrate) = (2, weft_store_valkey::Migrate::Auto);
+    let index = format!("{}:{{p0}}i:{}", options.prefix, IndexId::ByCreated.get().name).into_bytes();
+    let engine = Engine::open(ValkeyStore::open(options).await.unwrap(), Config::default()).await.unwrap();
+    let client = engine.client("shop").unwrap();
+    for _ in 0..6 {
+        client.submit(Submission::new("mail")).await.unwrap();
+    }
+    // More than any page holds, before and after everything else of the namespace, and some before all namespaces.
+    let mut command = vec![b"ZADD".to_vec(), index, b"0".to_vec(), vec![1]];
+    for number in 0..6_000u16 {
+        let side = if number % 2 == 0 { 0 } else { 0xff };
+        let bytes = [&[side][..], &number.to_be_bytes(), &[7; 9][..usize::from(number % 3) * 4]].concat();
+        command.extend([b"0".to_vec(), [&b"shop\0\x01"[..], &bytes].concat()]);
+    }
+    server.connect().unwrap().command(&command).unwrap();
+    in_time(async {
+        for ascending in [false, true] {
+            let filter = ListFilter { ascending, ..ListFilter::default() };
+            let page = client.list(ListFilter { limit: Some(5), ..filter.clone() }).await.unwrap();
+            assert_eq!((page.executions.len(), page.next_cursor.is_some()), (5, true));
+            assert_eq!(client.count(filter.clone()).await.unwrap().into_values().sum::<u64>(), 6);
+            let counted = client.count_within(&filter, GroupBy::default(), 60_000).await.unwrap();
+            assert_eq!((counted.counts.into_values().sum::<u64>(), counted.at_least), (6, false));
+        }
+        assert_eq!(engine.namespaces(None, 10).await.unwrap(), [weft_core::text::Text::from("shop")]);
+    })
+    .await;
+    engine.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use weft_core::event::{self, Fact};
+use weft_core::loss::{GAP, is_proof};
 
 /// The ranges of lost commits that the feed names: (kept, seen).
 fn named(store: &MemoryStore) -> Vec<(u64, u64)> {
@@ -70,6 +71,28 @@ fn rl_17_a_loss_is_named_again_when_the_raise_that_named_it_is_lost() {
     a.submit_one();
     let again = named(&a.store);
     assert!(again.iter().any(|(kept, seen)| *kept == 1 && *seen >= 2), "{again:?}");
+}
+
+/// Two nodes are gone: one saw more of generation 0 than the raise names, the other saw more of generation 1 than is left.
+#[test]
+fn rl_17_what_witnesses_of_two_generations_saw_is_named_in_whichever_order_they_are_heard() {
+    for order in [[0, 1], [1, 0]] {
+        let (a, mut b, _) = two_nodes_after_a_loss();
+        b.hear_witness(2);
+        b.submit_one();
+        let shown = b.store.dump(HERE).head;
+        assert_eq!((named(&a.store), shown.position), (vec![(1, 2)], Position { generation: 1, seq: GAP + 3 }));
+        let seen = [Position { generation: 0, seq: 9 }, Position { generation: 1, seq: GAP + 9 }];
+        assert!(seen.iter().all(|seen| is_proof(*seen, shown.position)));
+        let mut fresh = a.beside();
+        for witness in order {
+            fresh.partition.handle(Input::Witness { seen: seen[witness], shown });
+        }
+        fresh.settle();
+        let mut told = named(&a.store).split_off(1);
+        told.sort_unstable();
+        assert_eq!(told, [(1, 9), (GAP + 3, GAP + 9)], "{order:?}");
+    }
 }
 
 #[test]
