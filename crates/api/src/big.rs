@@ -1,5 +1,5 @@
-//! Numbers that programs with 53 bits for them cannot hold, written as text in replies for clients that ask for it
-//! (`Weft-Big: text`). What callers keep under `json` is theirs and stays as it is. Requests are read by `reader`.
+//! 64-bit integers as JSON strings in replies, for clients whose numbers are doubles (`Weft-Big: text`). Values under `json`
+//! belong to callers and are not changed. `reader` does the same for requests.
 
 use std::ops::Range;
 

@@ -11,7 +11,7 @@ pub fn json_with<T: DeserializeOwned>(place: &str, bytes: &[u8], big_as_text: bo
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(Reader::new(&mut json, big_as_text));
     let value = value.map_err(|error| {
-        // The JSON library gives a value that no enum begins with the category of bytes that are not JSON.
+        // serde_json classifies a value that cannot begin an enum as a syntax error, although the bytes are JSON.
         let is_json = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
         match error.inner().classify() {
             Category::Syntax if is_json() => {

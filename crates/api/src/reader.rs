@@ -7,7 +7,7 @@ use serde::de::{
 };
 use std::fmt;
 
-/// How an enum that is tagged inside calls itself: an object too, although it is read as any value.
+/// The `expecting` text of an internally tagged enum. It is an object on the wire, although serde reads it as any value.
 const TAGGED: &str = "internally tagged enum";
 const OBJECT: &str = "an object";
 
@@ -42,7 +42,7 @@ impl<V> Inside<V> {
 }
 
 impl<'de, V: Visitor<'de>> Inside<V> {
-    /// What is expected, without names of Rust types.
+    /// The expected value in words, without names of Rust types.
     fn expected(&self) -> String {
         struct Text<'a, V>(&'a V);
         impl<'de, V: Visitor<'de>> fmt::Display for Text<'_, V> {

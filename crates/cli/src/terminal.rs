@@ -54,7 +54,7 @@ impl Colour {
     }
 }
 
-/// Whether what goes there has codes of colours.
+/// Whether stdout and stderr get colour codes, which must then not be escaped.
 static PAINTED_OUT: AtomicBool = AtomicBool::new(false);
 static PAINTED_ERR: AtomicBool = AtomicBool::new(false);
 

@@ -48,8 +48,8 @@ pub struct ScannerKeys {
     pub tag: Key<Option<String>>,
 }
 
-/// A scanner per line with its interval, which is a tenth of a second at least, so that what fails cannot keep a store
-/// busy, and what the interval is if not how long a failed item waits.
+/// One scanner per line: its name, its default interval and, where that is not how long a failed item waits, its meaning.
+/// An interval is at least a tenth of a second, so that failing items cannot keep a store busy.
 macro_rules! scanners {
     ($($name:literal $interval:literal $(($what:literal))?;)+) => {
         pub const SCANNERS: &[ScannerKeys] = &[$(ScannerKeys {

@@ -95,7 +95,7 @@ typed_id!(
     BulkId, "j"
 );
 typed_id!(
-    /// One parked item: an item that a scanner gave up on.
+    /// One parked item: an item that a scanner could not handle.
     ParkedId, "d"
 );
 typed_id!(

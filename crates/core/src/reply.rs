@@ -71,7 +71,7 @@ pub enum Reply {
     Expired(Expired),
     /// Removal of an entry, discard of a dead letter, what a bulk job and its shares tell each other: done.
     Noted,
-    /// A failure was counted: how the item stands.
+    /// A failure was counted; the account of the timer after it.
     Failing(Box<Failing>),
     Retried(Retried),
     StepsRecorded(Vec<RecordedStep>),
@@ -126,14 +126,14 @@ pub enum Reply {
     },
 }
 
-/// What became of a parked item that was to be tried again.
+/// The result of retrying a parked item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Retried {
     /// Account and letter are gone; it is due now, with three fresh tries.
     Retried,
     /// Nothing has changed.
     StillDamaged { error: Text },
-    /// The letter is gone, and there was nothing but the letter.
+    /// There was no record to retry; the letter is gone.
     NothingLeft,
 }
 

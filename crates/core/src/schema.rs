@@ -50,8 +50,8 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
-    /// Records of the kind keep account of what scanners failed at: their timers can be refused by a rule. To remove
-    /// the others has nothing that a rule could refuse.
+    /// Whether records of the kind keep an account of failed tries of scanners: only timers of these kinds can be refused by
+    /// a rule.
     pub const fn keeps_account(self) -> bool {
         matches!(self, Kind::Execution | Kind::Flow | Kind::Continuation | Kind::BulkJob)
     }

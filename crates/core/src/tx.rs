@@ -87,18 +87,18 @@ pub struct Tx<'a> {
     kept: BTreeMap<Key, Pending>,
     kept_weight: usize,
     reads: BTreeMap<Key, Option<CommitId>>,
-    /// Read as commands of the batch before this one left them.
+    /// Records read in the state in which earlier commands of the batch left them.
     batch_reads: BTreeSet<Key>,
     /// Met, and of no help: what goes on without them does not rest on them.
     damaged: BTreeSet<Key>,
-    /// Written with every entry of the due index they have.
+    /// Records to write with every entry of the due index that they have (`rearm`).
     rearmed: BTreeSet<Key>,
-    /// Met in a format that only a later version knows: whatever a rule made of it does not count.
+    /// The refusal for a record in a format of a later version, which replaces whatever the rule answered.
     newer: Option<Rejection>,
     due_drops: Vec<DueEntry>,
     events: Vec<Event>,
     listed: Vec<(List, ExecutionId)>,
-    /// Looked at: what they hold is verified by the head of the partition.
+    /// Lists that the command has read. The head of the partition verifies their contents.
     read_lists: BTreeSet<(List, Option<ExecutionId>)>,
     missed: BTreeMap<Key, PartMask>,
     missed_lists: BTreeSet<(List, Option<ExecutionId>)>,
@@ -494,7 +494,7 @@ impl<'a> Tx<'a> {
     }
 
     pub fn put(&mut self, mut record: Record) {
-        // Those of executions and flows are looked after by their own setters, which know better than to compare.
+        // `put_execution` and `put_flow` delete the letters of executions and flows, without comparing them.
         if matches!(record, Record::Continuation(_) | Record::BulkJob(_)) {
             let gone = trouble::forget_disarmed(&mut record);
             let kept: Vec<Uuid> = record.trouble().into_iter().flat_map(Trouble::letters).collect();

@@ -62,8 +62,8 @@ impl Acting<'_> {
         .into()
     }
 
-    /// Those of the caller, also without executions; of a caller that reaches all, those that hold some. A page whose
-    /// counting took long ends early; the numbers of its last namespace may then be lower bounds.
+    /// The namespaces of the caller, also those without executions; for a caller that reaches all, the namespaces that have
+    /// some. A page whose counting takes too long ends early; the numbers of its last namespace may then be lower bounds.
     pub async fn namespaces(&self, query: PageQuery) -> Result<Answer, Problem> {
         let limit = limit(query.limit)?;
         let bound = Bound::new("list_namespaces", &self.caller.reach.to_string(), &());

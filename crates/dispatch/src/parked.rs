@@ -136,7 +136,7 @@ impl Acting<'_> {
         }
     }
 
-    /// Refuses the name of no scanner.
+    /// Refuses a name that no scanner of this node has.
     fn known_scanner(&self, name: Option<String>) -> Result<Option<Text>, Problem> {
         let Some(name) = name else { return Ok(None) };
         let known = || self.engine.scanners().map(|(known, _)| known);

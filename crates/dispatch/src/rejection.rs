@@ -7,7 +7,7 @@ use weft_core::flow::problem::{Problem as Wrong, Wrong as Fault};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, FlowId};
 
-/// What only a newer version can read is not there for this one before an upgrade.
+/// When to ask again for a record that only a newer version can read: an upgrade takes a while.
 const NEWER_RETRY_MS: u64 = 10_000;
 
 /// The rejection as a caller sees it.

@@ -58,7 +58,7 @@ pub const INTERVAL_MIN_MS: u64 = 100;
 
 #[derive(Clone, Debug)]
 pub struct ScannerConfig {
-    /// Passes of one scanner that have a place at a time; one that takes longer than a second gives its place up.
+    /// Passes of one scanner that run at the same time. A pass that has run for a second goes on and no longer counts.
     pub at_once: usize,
     /// Which items the scanners of this node handle; none set means all.
     pub filter: Filter,
@@ -66,19 +66,19 @@ pub struct ScannerConfig {
     pub filters: BTreeMap<&'static str, Filter>,
     /// Time between two looks at the due index of a store that no other process writes to.
     pub look_ms: u64,
-    /// Intervals that are not those of the scanners themselves, by name. At least 100 ms, whatever is said here.
+    /// Intervals by name of the scanner, for those that are not to have their own. Less than 100 ms counts as 100 ms.
     pub intervals: BTreeMap<&'static str, u64>,
     /// Scanners of the embedding program, at most 16. They run like the built-in ones and are listed after them.
     pub own: Vec<Arc<dyn Scanner>>,
 }
 
 impl ScannerConfig {
-    /// The interval of a scanner that has `usual` unless something else is said, and never less than the least.
+    /// The configured interval of a scanner, else `usual`, and never less than `INTERVAL_MIN_MS`.
     pub(crate) fn interval_ms(&self, scanner: &str, usual: u64) -> u64 {
         self.intervals.get(scanner).copied().unwrap_or(usual).max(INTERVAL_MIN_MS)
     }
 
-    /// The filter of a scanner: its own, and the one of all scanners where that has no field.
+    /// The filter of a scanner: its own, with the fields of the general filter where its own has none.
     pub(crate) fn filter_of(&self, scanner: &str) -> Filter {
         self.filters.get(scanner).map_or_else(|| self.filter.clone(), |own| own.or(&self.filter))
     }

@@ -107,7 +107,7 @@ struct State {
     waits: BTreeMap<ExecutionId, Vec<Wait>>,
     /// The earliest due time of each timer and partition that was committed since the runner last took them.
     hints: BTreeMap<(Timer, PartitionId), Time>,
-    /// How long the runner sleeps, in store time: only an earlier due time wakes it.
+    /// Store time until which the runner sleeps: only an earlier due time wakes it.
     rests_until: Time,
     /// When the due index should be looked at, on the node's clock.
     look_by: Option<Time>,

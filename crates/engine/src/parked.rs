@@ -1,4 +1,4 @@
-//! Parked items: what scanners gave up on, and what an operator does with it.
+//! Parked items: what scanners could not handle, and how an operator retries or discards it.
 
 use crate::client::{Client, Urgency, answered};
 use crate::engine::{Engine, Shared};
@@ -33,7 +33,7 @@ pub struct Parked {
 #[derive(Clone, Debug, Default)]
 pub struct ParkedFilter {
     pub scanner: Option<Text>,
-    /// Only items of these namespaces; `Reach::All`, and nothing, also stand for items whose namespace is not known.
+    /// Only items of these namespaces. `None` and `Reach::All` select all, also items whose namespace is not known.
     pub within: Option<Reach>,
     pub limit: Option<usize>,
     pub cursor: Option<String>,

@@ -181,13 +181,13 @@ fn share(shared: &Shared, nodes: &[Node]) {
     }
 }
 
-/// A position that this node does not know to be reached, nor to be told as lost, is checked against the store: if that does
-/// not reach so far, it has lost data.
+/// Compares the positions that other nodes have seen with the store. One that this node knows neither as reached nor as lost
+/// is read from the store: a store that does not reach it has lost data.
 async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
     for (index, known) in shared.seen.all().into_iter().enumerate() {
         let partition = PartitionId(index as u16);
         let concerned = which == Beat::First || shared.membership.places_in(partition);
-        // After a raise a node that knows little is further than one that saw more before it.
+        // After a raise the highest position may belong to a node that saw less before the raise than another.
         let is_beyond = |seen: &Position| concerned && loss::is_proof(*seen, known);
         // The furthest of each generation: a raise for one names nothing that was lost in another.
         let mut furthest: BTreeMap<u64, Position> = BTreeMap::new();

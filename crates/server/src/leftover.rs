@@ -27,7 +27,7 @@ pub struct Leftover {
     activity: Option<Arc<Activity>>,
 }
 
-/// What has not been read of a body.
+/// The unread rest of a body.
 #[derive(Default)]
 enum Rest {
     #[default]

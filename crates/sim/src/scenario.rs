@@ -277,8 +277,8 @@ impl Settings {
         self.drift_permille = self.drift_permille.min(1);
     }
 
-    /// A store that loses commits. It makes no conflicts up: a real one is told only by a store that still has what the
-    /// commit was built on. And no node stands still with an answer that it got before the loss.
+    /// A store that loses commits. No conflict is injected: a real store answers with one only if it still has the commit
+    /// that the batch is built on. No node is paused either, so that none resumes with an answer from before the loss.
     fn lose(&mut self, dice: &mut Dice) {
         self.loss_every_ms = dice.between(500, 20_000);
         self.faults.commit_conflict = 0;

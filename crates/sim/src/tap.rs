@@ -69,7 +69,7 @@ pub struct Sight<S> {
     seen: Mutex<BTreeMap<PartitionId, Seen>>,
     in_flight: Arc<AtomicU64>,
     node: usize,
-    /// Another one in each life of the node.
+    /// A number that differs between lives of the node.
     life: u64,
 }
 

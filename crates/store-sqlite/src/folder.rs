@@ -156,7 +156,7 @@ pub fn holder(path: &Path) -> Option<String> {
     numbered.find(|(_, process)| holds(process)).map(|(number, _)| named(number))
 }
 
-/// How a process is called in messages.
+/// The name of a process in messages.
 fn named(process: u32) -> String {
     format!("process {process} on {}", system("/proc/sys/kernel/hostname"))
 }

@@ -11,8 +11,8 @@ pub struct Certificates {
     pub client_key: String,
 }
 
-/// A certificate that is signed by itself, for a server with these names or addresses, and its key; as `openssl req -x509`
-/// makes them. It has expired in the first year that it was not valid for.
+/// A self-signed certificate for a server with these names or addresses, as `openssl req -x509` makes one, and its key.
+/// It is valid from the beginning of the year `years.start` to that of `years.end`.
 pub fn self_signed(names: &[&str], years: std::ops::Range<i32>) -> Result<(String, String), rcgen::Error> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names)?;

@@ -51,7 +51,7 @@ struct Check {
 }
 
 impl Args {
-    /// Whether everything that is wrong is reported together.
+    /// Whether this is `weft config check`, which reports unknown variables among the mistakes.
     pub fn is_check(&self) -> bool {
         matches!(self.command, Command::Check(_))
     }

@@ -34,7 +34,7 @@ pub struct Args {
 const AFTER: &str =
     "With --url, or WEFT_URL and no --store, it looks at a server instead of a store. --deep is for a store.";
 
-/// What to do about items that a scanner gave up on.
+/// What to do about items that a scanner could not handle.
 const PARKED_ADVICE: &str = "`weft scanners parked` lists them with their errors, and `retry` or `discard` after it ends that; \
     docs/operations.md says when to do which";
 

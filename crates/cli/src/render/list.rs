@@ -60,8 +60,7 @@ pub fn note(execution: &Execution, now: u64) -> String {
     }
 }
 
-/// Exact numbers by group, the total last.
-/// Numbers with their total; lower bounds are marked with `≥`.
+/// Numbers by group, the total last; lower bounds are marked with `≥`.
 pub fn counts(counts: &Counts, by: &[String], paint: Paint) -> String {
     let number = |count: u64| if counts.at_least { format!("≥{count}") } else { count.to_string() };
     if by.is_empty() {

@@ -58,7 +58,7 @@ pub struct Place {
     pub key: Option<MasterKey>,
 }
 
-/// Looks and makes nothing.
+/// Finds the master key of a store. Creates none.
 pub fn place(settings: &Settings, address: &Address) -> Result<Place> {
     if let Some(text) = settings.get(keys::MASTER_KEY) {
         let name = "`WEFT_MASTER_KEY`";

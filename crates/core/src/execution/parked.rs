@@ -88,7 +88,7 @@ pub fn discard_parked(
     Ok(Reply::Noted)
 }
 
-/// Takes the timers of the item out of the due index, as long as they stand as they do.
+/// Removes the timers of the item from the due index until they are armed anew.
 fn give_up(tx: &mut Tx<'_>, who: &Principal, mut record: Record, letter: &DeadLetter, reason: &Text) {
     let (body, at) = (&letter.body, tx.now());
     let of_letter = |timer: &Timer| match body.why {
@@ -144,7 +144,8 @@ fn of_flow(tx: &mut Tx<'_>, who: &Principal, key: Key, letter: &DeadLetter, foll
     }
 }
 
-/// The letter, if the caller may see it. What belongs to no known namespace is seen by a caller of no namespace only.
+/// The letter, if the caller may see it. An item of no known namespace is visible only to a caller without a namespace, who
+/// acts for the whole deployment.
 fn letter(tx: &mut Tx<'_>, who: &Principal, partition: PartitionId, uuid: Uuid) -> Result<DeadLetter, Stop> {
     match tx.get(Key::DeadLetter(partition, uuid), PartMask::NONE)? {
         Some(Record::DeadLetter(letter)) => {

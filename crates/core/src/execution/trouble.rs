@@ -44,7 +44,7 @@ pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> 
     Ok(Reply::Failing(Box::new(failing)))
 }
 
-/// Writes a record in the way of its kind.
+/// Writes a record by the setter of its kind.
 pub(crate) fn put(tx: &mut Tx<'_>, record: Record) {
     match record {
         Record::Execution(execution) => tx.put_execution(*execution),
@@ -189,7 +189,7 @@ fn put_letter(tx: &mut Tx<'_>, partition: PartitionId, uuid: Uuid, body: Body) {
     tx.put(Record::DeadLetter(Box::new(DeadLetter { partition, uuid, body })));
 }
 
-/// The flow and the namespace that a record which does not decode belongs to, as far as they can be told.
+/// The flow and the namespace of a record that does not decode, as far as they are known.
 fn owner_of(tx: &mut Tx<'_>, key: Key) -> Result<(Option<FlowId>, Option<Text>), Stop> {
     let flow = match key {
         Key::Flow(id) => return Ok((Some(id), None)),
@@ -260,7 +260,7 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     Ok(Reply::Noted)
 }
 
-/// How a record that does not decode was met.
+/// Who found a record that does not decode, by which timer, and the error.
 struct Damage {
     scanner: Text,
     timer: Timer,
@@ -358,7 +358,7 @@ pub(crate) fn park_damaged(
     }
     for known in [letter].into_iter().chain(given_up) {
         match tx.get(known, PartMask::NONE)? {
-            // Whoever met it first could not tell whose it is.
+            // Whoever parked the record first did not know its flow.
             Some(Record::DeadLetter(mut letter)) if letter.body.flow.is_none() && flow.is_some() => {
                 letter.body.flow = flow;
                 tx.put(Record::DeadLetter(letter));

@@ -43,7 +43,7 @@ pub struct Body {
 }
 
 impl Body {
-    /// Whether it is good for ever to make and change keys of every namespace.
+    /// Whether the key may create and change keys of every namespace and never expires.
     pub fn is_lasting_admin(&self) -> bool {
         let everywhere = self.namespaces == Reach::All;
         self.scopes.has(Scopes::ADMIN) && everywhere && !self.attributes.read_only && self.expires_at.is_none()

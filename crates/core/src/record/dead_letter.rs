@@ -42,7 +42,7 @@ pub struct Body {
     pub dropped: Vec<Timer>,
 }
 
-/// What is wrong with a parked item.
+/// The reason why an item is parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Why {
     /// A rule refuses it again and again.

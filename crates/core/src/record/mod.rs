@@ -286,7 +286,7 @@ impl Record {
         }
     }
 
-    /// What scanners failed at, per timer.
+    /// Failures of scanners on the record, per timer.
     pub fn trouble(&self) -> Option<&Trouble> {
         match self {
             Record::Execution(execution) => execution.trouble(),
@@ -297,7 +297,7 @@ impl Record {
         }
     }
 
-    /// Keeps the account, if the kind keeps one.
+    /// Replaces the failures of scanners; ignored for kinds that keep no account.
     pub fn set_trouble(&mut self, trouble: Option<Trouble>) {
         let trouble = trouble.filter(|trouble| !trouble.items.is_empty());
         match self {

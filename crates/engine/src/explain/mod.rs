@@ -153,7 +153,8 @@ pub enum NoWorker {
     AllDraining,
     /// Those that fit had no room when they were last heard of.
     AllFull,
-    /// Those that fit were silent too long, were given up, or lost the lease of this execution and were not seen since.
+    /// The workers that fit were silent too long, were marked dead, or lost the lease of this execution and were not seen
+    /// since.
     AllDead {
         /// The process that was seen last, and when.
         last: Text,

@@ -261,8 +261,8 @@ impl Partition {
         self.loss.proof = Some(Proof::new(seen, is_heard));
     }
 
-    /// The heartbeat's question in a partition that this node has left alone since its last commit: a loss would show with
-    /// the next one, which may be long in coming.
+    /// Requested by each heartbeat. Looks for the last commit of this node in the feed of a partition in which it has
+    /// committed nothing since: a loss would otherwise show only with its next commit.
     pub(super) fn verify_own(&mut self) {
         let recent = self.node.runtime.clock() < self.loss.own_at + VERIFY_MS;
         if self.node.description.exclusive || !recent || self.flying.is_some() || self.loss.is_pending() {
@@ -315,7 +315,8 @@ impl Partition {
         true
     }
 
-    /// The feed has been asked what is left: all of it that others wrote, unless commits of this node are missing among it.
+    /// Handles the scan of the feed up to the position that was seen. If the last commit of this node up to there is in it,
+    /// all of the feed is kept; otherwise what comes up to the last commit of this node that is in it.
     pub(super) fn found_kept(&mut self, page: &Page) {
         let found = self.loss.last_kept(&page.entries);
         let Some(proof) = self.loss.proof.as_mut().filter(|proof| proof.kept == Kept::Asked) else { return };
@@ -377,7 +378,7 @@ impl Partition {
             partition = %self.id, generation = head.position.generation, seq = head.position.seq,
             "raised the generation: what the lost commits handed out is fenced"
         );
-        // What ran meanwhile would be answered with the generation before.
+        // Commands that ran meanwhile run again: their replies have the previous generation.
         self.take_back(Vec::new(), Vec::new());
         self.forget_everything();
         self.prove_next();

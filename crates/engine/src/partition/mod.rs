@@ -501,13 +501,13 @@ impl Partition {
                     tracing::warn!(partition = %self.id, verb, %what, "refused; loading again");
                     self.effort.violations += 1;
                     item.reloads += 1;
-                    // With the parts they had, or those would be read in a turn of their own.
+                    // With the parts that were loaded before: missing ones would be read in another turn than the rest.
                     let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
                     let misses = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key))).collect();
                     self.forget(&looked.reads);
                     return self.stall(item, misses);
                 }
-                // Others write it all the time: whether anything is broken cannot be told now.
+                // Other nodes keep writing these records, so nothing shows whether an invariant is broken.
                 Err(Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Overload })
             }
             Ran::Answer(answer, _) => answer,
@@ -519,7 +519,7 @@ impl Partition {
         if probe {
             return self.stall(item, Vec::new());
         }
-        // Only of a refusal that stands: what is loaded again may go through.
+        // Only final refusals are audited: a command whose records are loaded again may succeed.
         let misses = answer.as_ref().err().map(|refusal| self.audit_refusal(&item.call, refusal)).unwrap_or_default();
         if misses.is_empty() {
             self.open.done.push((item, answer));
@@ -529,8 +529,8 @@ impl Partition {
         }
     }
 
-    /// Whether a command looked at records of different moments, between which another node may have written: those below
-    /// the batch were not read in one turn, or one that the batch changes was read after them.
+    /// Whether a command read records of different moments, between which another node may have written: those that the
+    /// batch has not changed were not read in one turn, or one that it has changed was read after them.
     fn is_mixed(&self, looked: &Looked) -> bool {
         let turn = |key: &Key| self.cache.turn(key);
         let mut turns = looked.reads.iter().filter_map(turn);

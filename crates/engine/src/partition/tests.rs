@@ -58,7 +58,7 @@ impl Bench {
         Self::on(store, hand, config)
     }
 
-    /// The same partition on another node, which shares the store.
+    /// Another node with this partition, on the same store.
     fn beside(&self) -> Self {
         Self::on(self.store.node_handle(), self.hand.clone(), self.partition.node.config.clone())
     }

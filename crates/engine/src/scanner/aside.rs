@@ -1,10 +1,10 @@
-//! A partition whose store call failed: which of its passes may begin, and when. All other partitions go on.
+//! A partition whose store call failed, and when it is probed. Other partitions are not affected.
 
 use weft_core::Time;
 
 const PAUSE_MS: u64 = 1_000;
 const PAUSE_MAX_MS: u64 = 10_000;
-/// A probe that has not ended by then is given up, and another one may begin.
+/// A probe that has not ended after this time no longer keeps the next one from beginning.
 const PROBE_MS: u64 = 10_000;
 
 /// Lets one probe at a time through, after pauses that grow as long as probes fail. Times are of the node's clock.

@@ -1,5 +1,5 @@
-//! How much scanners have before them, counted in the due index of all partitions together: what a store cannot tell of
-//! one partition is told of none, because part of a sum would look like progress.
+//! Backlogs of scanners, counted in the due index of all partitions in one call. A count that one partition does not answer
+//! is dropped as a whole, because a partial sum would look like progress.
 
 use crate::engine::Shared;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use weft_store::{Entry, Page, Range, Scan, Target};
 const COUNT_MAX: usize = 10_000;
 const READ: usize = 200;
 
-/// What counts as the backlog of a scanner.
+/// A scanner and the timers whose entries count as its backlog.
 pub(super) struct Backlog {
     pub scanner: &'static str,
     pub timers: &'static [Timer],
@@ -39,7 +39,7 @@ pub(super) static BACKLOGS: [Backlog; 4] = [
 
 const CANCEL: &str = "cancel_reconciler";
 
-/// Why something could not be counted whole.
+/// Why a backlog could not be counted in every partition.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Partial {
     #[error("{0}")]

@@ -22,7 +22,7 @@ struct Open {
     began_at: Time,
     /// Partitions whose pass has not ended.
     waits_for: BTreeSet<PartitionId>,
-    /// What the scanner itself counted in the partitions whose pass has ended.
+    /// The scanner's own count of each partition whose pass has ended; `None` where it has none.
     backlog: BTreeMap<PartitionId, Option<u64>>,
 }
 
@@ -104,7 +104,7 @@ impl Cycles {
     }
 }
 
-/// The sum of all counts; nothing if nobody counts, an error if only some did.
+/// The sum of all counts; `None` if no partition has one, an error if only some have.
 fn sum(mut counts: impl Iterator<Item = Option<u64>> + Clone) -> Result<Option<u64>, ()> {
     if counts.clone().all(|count| count.is_none()) {
         return Ok(None);

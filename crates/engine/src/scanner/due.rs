@@ -239,12 +239,12 @@ impl Pass {
             }
             gone.push(self.judge(cx, partition, item, answer, left, report).await);
         }
-        // After a page that the store did not take, the pass requests no further one.
+        // After a page whose commands the store did not take, the pass reads no further one.
         (left.stuck == 0 || !cx.is_unanswered()).then_some(gone)
     }
 
-    /// Ends the leases of a worker process of which that is due. False for every other item, and if it failed: then the
-    /// ordinary command puts the process off, because its leases lie in all partitions and this one may be well.
+    /// Ends the leases of a worker process whose record owes that. False for every other item, and if it failed: the
+    /// ordinary command then defers the process, because its leases are in all partitions and this one may be healthy.
     async fn settle(&self, cx: &ScanContext, item: &Item, report: &mut Report) -> bool {
         let (Some(key @ Key::Worker(..)), Some(Timer::WorkerLeases)) = (item.key, item.entry.timer()) else {
             return false;
@@ -373,7 +373,7 @@ impl Pass {
         true
     }
 
-    /// Says when the pass goes on.
+    /// Sets when the next pass of the duty begins.
     fn leave(&self, cx: &ScanContext, partition: PartitionId, left: Left, report: &mut Report) {
         report.more |= left.more;
         if left.stuck > 0 {
@@ -447,7 +447,7 @@ impl Pass {
         }
     }
 
-    /// One line when an item has failed three times in a row, and one when it is parked.
+    /// Logs every third failure in a row of an item, and that it is parked.
     fn tell_pause(&self, key: Key, failing: &Failing) {
         let (scanner, failures, error) = (self.scanner, failing.fails, &failing.last_error);
         let pause_ms = failing.next_try_at.since(failing.last_at);

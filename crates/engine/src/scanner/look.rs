@@ -1,5 +1,5 @@
 //! When the heads of the due index are looked at: all partitions in one call, and each by itself while that call does not
-//! show all of them. No look is awaited before the next one that it could hide.
+//! show all of them. A look without an answer delays no other look.
 
 use std::collections::{BTreeMap, VecDeque};
 use weft_core::{PartitionId, Time};
@@ -13,7 +13,7 @@ const PAUSE_MS: u64 = 100;
 /// Looks at single partitions that are under way at a time.
 const AT_ONCE: usize = 8;
 
-/// Duties to look at and looks under way. Times are of the node's clock.
+/// The looks under way, and when the next one begins. Times are of the node's clock.
 pub(super) struct Looks {
     /// Time between two looks.
     every_ms: u64,
@@ -38,7 +38,7 @@ enum Stage {
     Round { rest: VecDeque<PartitionId>, is_whole: bool },
 }
 
-/// What a look begins with.
+/// The first call of a look.
 pub(super) enum Begin {
     Joint,
     /// The look at all partitions that began earlier is not answered, so that only a round shows anything.
@@ -68,7 +68,7 @@ impl Looks {
         self.began_at
     }
 
-    /// What begins now, if it is time for the next look.
+    /// The first call of the next look, if it is time for it.
     pub fn begin(&mut self, clock: Time) -> Option<Begin> {
         if !matches!(self.stage, Stage::Idle) || self.next_at > clock {
             return None;
@@ -91,7 +91,7 @@ impl Looks {
         self.joint = false;
     }
 
-    /// True if that look is still waited for.
+    /// True if the look at all partitions is still waited for.
     pub fn awaits_joint(&self) -> bool {
         matches!(self.stage, Stage::Joint)
     }

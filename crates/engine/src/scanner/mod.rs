@@ -62,7 +62,7 @@ pub trait Scanner: Send + Sync + 'static {
         50
     }
 
-    /// How old an entry is before it is this one's duty: 0 unless it is a safety net for another scanner.
+    /// Age at which an entry becomes the duty of this scanner: 0 unless it is the safety net of another one.
     fn age_ms(&self) -> u64 {
         0
     }
@@ -147,7 +147,7 @@ impl ScanContext {
         self.shared.silences.warn(self.shared.runtime.clock(), self.scanner, Some(partition), error);
     }
 
-    /// Whether the store failed to answer anything in this pass.
+    /// Whether some call of this pass had no answer, or some commit was not taken.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.unanswered.load(Ordering::Relaxed)
     }
@@ -207,7 +207,7 @@ pub(crate) struct Passed {
     pub left_at: Option<Time>,
     /// The store did not answer a call, or did not take a commit.
     pub unanswered: bool,
-    /// How many items wait in the partition, by a scanner without timers.
+    /// Items that wait in the partition, as a scanner without timers counts them.
     pub backlog: Option<u64>,
 }
 

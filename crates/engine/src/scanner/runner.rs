@@ -27,7 +27,7 @@ use weft_core::{PartitionId, Time};
 use weft_store::{Error, Page, Range, Scan, Target};
 
 const RESTART_PANIC_MS: u64 = 5_000;
-/// A pass that has run for so long goes on and gives its place up.
+/// A pass that has run for this time goes on and no longer counts against `scanners.at_once`: it gives its place up.
 const PLACE_MS: u64 = 1_000;
 /// A look that has no answer by then is given up.
 const LOOK_WAIT_MS: u64 = 10_000;
@@ -37,7 +37,7 @@ const COUNT_EVERY_MS: u64 = 10_000;
 /// The catch-up on a store that others write to. Nodes ring for the timers they arm, so this bounds only what got lost.
 const SHARED_LOOK_MS: u64 = 1_000;
 
-/// One scanner on one partition, by the place of the scanner.
+/// A scanner, by its index in `Runner::scanners`, on one partition.
 type Duty = (usize, PartitionId);
 
 /// A task that has ended.
@@ -46,7 +46,7 @@ enum Ended {
     Pass(Duty, Result<Passed, String>),
     /// A look at one partition, or at all.
     Look(Option<PartitionId>, Result<Vec<Page>, Error>),
-    /// The count of a backlog, by its number.
+    /// The count of a backlog, with its number among the counts of that backlog.
     Backlog(&'static Backlog, u64, Result<u64, Partial>),
 }
 
@@ -57,7 +57,7 @@ struct Running {
     /// On the node's clock.
     began_at: Time,
     due: Due,
-    /// It shows whether a partition that was put aside answers again.
+    /// The pass probes a partition that was put aside.
     is_probe: bool,
 }
 
@@ -76,7 +76,7 @@ struct Runner {
     aside: BTreeMap<PartitionId, Aside>,
     looks: Looks,
     cycles: Vec<Cycles>,
-    /// In the order of the backlogs.
+    /// In the order of `BACKLOGS`.
     counts: [Count; BACKLOGS.len()],
     tasks: (mpsc::UnboundedSender<Ended>, mpsc::UnboundedReceiver<Ended>),
 }
@@ -443,7 +443,7 @@ impl Runner {
         }
     }
 
-    /// The duty is due as it was, in its turn.
+    /// Puts the duty back with its due time and its turn, unless an earlier time is known by now.
     fn keep(&mut self, duty: Duty, due: Due) {
         let known = self.due.entry(duty).or_insert(due);
         *known = due.min(*known);

@@ -245,7 +245,7 @@ fn scanners(shared: &Shared, all: &mut Vec<Readings>) {
     all.push(level(&SCANNER_PARTITIONS, mine.count() as f64));
 }
 
-/// What was last counted whole of a scanner's backlog; nothing until it was counted once.
+/// The backlog of a scanner as it was last counted in every partition; no reading before the first such count.
 fn backlog(telemetry: &Telemetry, family: &'static Family, scanner: &str) -> Readings {
     let mut readings = Readings::new(family);
     if let Some(count) = telemetry.scanner(scanner).and_then(|meter| meter.backlog()) {

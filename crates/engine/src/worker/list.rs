@@ -147,7 +147,7 @@ pub(crate) struct Taker {
     pub instance: Text,
     pub seen: Seen,
     pub ability: Ability,
-    /// When the registry says at the latest that the process was seen again, if it lives.
+    /// When the next sign of life of the process is due in the registry.
     pub overdue_at: Time,
     /// When a lease of the process ran out, if it was not seen since.
     pub lost_at: Option<Time>,
@@ -181,7 +181,7 @@ impl Taker {
         Self { instance, seen, ability: Ability::Free, overdue_at, lost_at: None }
     }
 
-    /// A lease of the process ran out. Nobody counts on a process that was not seen since and whose sign of life is due.
+    /// A lease of the process ran out. The process counts as dead if it was not seen since and its sign of life is overdue.
     pub fn lose(&mut self, lost_at: Time, now: Time) {
         if self.seen.at < lost_at && self.overdue_at <= now {
             (self.ability, self.lost_at) = (Ability::Dead, Some(lost_at));

@@ -78,7 +78,7 @@ pub(crate) enum Standing {
     },
 }
 
-/// What a process takes, for what its claims leave out.
+/// Lanes, kinds and capabilities that fill in for what a claim of the process leaves out.
 pub(crate) struct Offer {
     pub lanes: Vec<Text>,
     pub kinds: Option<Vec<Text>>,
@@ -91,8 +91,8 @@ impl Offer {
         Self { lanes: vec![LANE_DEFAULT.into()], kinds: None, capabilities: Capabilities::default() }
     }
 
-    /// A process that registered offers all that it registered. Of one that only claims an earlier claim fills in for the
-    /// lanes and for nothing else: kinds and capabilities are those of each claim.
+    /// A registered process offers all that it registered. A process that only claims offers the lanes of its entry in the
+    /// registry, any kind and no capability.
     pub fn of(body: &Body) -> Self {
         match body.lease_session() {
             Some(_) => {
@@ -103,7 +103,7 @@ impl Offer {
     }
 }
 
-/// What a waiting claim needs of its process.
+/// Notifies a waiting claim of changes of its process.
 pub(crate) struct Stirred {
     bell: Option<Listener>,
     /// How often it is written that the process was seen.
@@ -166,7 +166,8 @@ impl Roster {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Judges a claim by what is known. If it is `stale` the caller writes that its process was seen: nobody else is told.
+    /// Judges a claim by what is known. A caller that gets `stale` must write that the process was seen: this is reported
+    /// once.
     pub(super) fn judge(
         &self,
         namespace: &Text,

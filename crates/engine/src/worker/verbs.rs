@@ -79,8 +79,8 @@ pub(crate) fn judge(
     Ok(standing)
 }
 
-/// A process lives that takes leases in this session, 0 if in none. A process that this node does not know in it is
-/// passed.
+/// Notes that a process is alive in this session; 0 for one without a session. Does nothing if this node does not know the
+/// process in that session.
 pub(crate) fn alive(shared: &Arc<Shared>, who: &Principal, instance: &Text, session: u64) {
     if shared.roster.touch(&who.namespace, instance, session, shared.now()) {
         seen(shared, who, instance.clone(), Some(session).filter(|session| *session > 0));

@@ -25,7 +25,7 @@ pub struct Memory {
     facts: Facts,
 }
 
-/// What was lost and what was said about it.
+/// Losses of partitions, and the ranges that the feed names as lost.
 #[derive(Default)]
 pub struct Losses {
     /// Store time at which each partition went back last.
@@ -41,7 +41,7 @@ pub struct Losses {
 }
 
 struct Acknowledged {
-    /// Its number, in this life.
+    /// The number of the node, another one in each of its lives.
     node: u64,
     partition: PartitionId,
     position: Position,
@@ -62,7 +62,7 @@ impl Judge {
         }
     }
 
-    /// Whether commits were applied since then that a store would lose which went back.
+    /// Whether commits were applied since `memory` was taken: a store that goes back to it loses them.
     pub fn has_moved_since(&self, memory: &Memory) -> bool {
         self.heads.get(&memory.partition) != memory.head.as_ref()
     }
@@ -96,7 +96,7 @@ impl Judge {
         self.losses.acknowledged.insert(id, Acknowledged { node, partition, position });
     }
 
-    /// A node has ended: what it alone knew, nobody can tell.
+    /// A node has ended: commits that only it knew of can no longer be named as lost.
     pub fn node_ended(&mut self, node: u64) {
         self.losses.acknowledged.retain(|_, it| it.node != node);
     }
@@ -106,7 +106,7 @@ impl Judge {
         self.losses.at_ms.get(&partition).is_some_and(|at_ms| sent_ms <= at_ms + ON_ITS_WAY_MS)
     }
 
-    /// The same for the partition that a call is about, or for any if it names none.
+    /// Whether the partition of a call has lost commits since it was sent; any partition for a call that names none.
     pub(super) fn met_loss(&self, note: &Note) -> bool {
         match note.id {
             Some(id) => self.lost_since(id.partition(), note.sent_ms),

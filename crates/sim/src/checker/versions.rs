@@ -550,7 +550,7 @@ impl Judge {
         }
     }
 
-    /// Of several changes of one tag in a commit the last one is in the record; the others are in the feed alone.
+    /// RI-1: the record has the last of several changes of a tag in one commit; the others are in the feed alone.
     fn check_tags(&mut self, step: &Step<'_>, tags: &BTreeMap<Text, Text>) {
         let last = step.events.iter().rev().find_map(|event| match &event.fact {
             Fact::TagsChanged { reason } => Some(reason),

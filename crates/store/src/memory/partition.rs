@@ -224,7 +224,7 @@ impl Partition {
         Ok(Page { entries, more })
     }
 
-    /// The ordered set that such a scan walks over, if it is one.
+    /// The ordered set that a scan of this target walks over; `None` for records and the feed.
     fn places(&self, target: Target) -> Option<&BTreeSet<Place>> {
         match target {
             Target::Index(index) => Some(&self.indexes[&index]),

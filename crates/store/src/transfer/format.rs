@@ -3,7 +3,8 @@
 //! ```text
 //! preamble  "weft export\n", version u16
 //! frame     type u8, length u32, payload
-//!   H       name of the store (length u8, bytes), fingerprint of the master key (length u8, bytes), partitions u16, then for each: generation u64, seq u64, now u64
+//!   H       name of the store (length u8, bytes), fingerprint of the master key (length u8, bytes; empty if unknown),
+//!           partitions u16, then for each: generation u64, seq u64, now u64
 //!   R       partition u16, kind u8, key (length u8, bytes), parts u8, then for each: number u8, length u32, bytes
 //!   F       kinds u8, then for each: kind u8, count u64, digest (32 bytes); SHA-256 of all bytes before this frame
 //! ```

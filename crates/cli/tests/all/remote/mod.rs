@@ -42,7 +42,7 @@ impl Server {
         Self::with_keys_after(|_| {})
     }
 
-    /// The same, after something was put into the folder that it serves from.
+    /// One that asks for keys, started after `prepare` has put something into its folder.
     pub fn with_keys_after(prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());

@@ -57,7 +57,7 @@ impl<S: Store> Bench<S> {
         Self::on(Arc::new(kind.open_shared().await), Hand::new(), ScannerConfig::default()).await
     }
 
-    /// The same for those items only.
+    /// A store that lets other nodes in, if it can, and scanners that handle only the items of the filter.
     pub async fn shared_for(kind: &impl Kind<Store = S>, filter: Filter) -> Self {
         let scanners = ScannerConfig { filter, ..ScannerConfig::default() };
         Self::on(Arc::new(kind.open_shared().await), Hand::new(), scanners).await
