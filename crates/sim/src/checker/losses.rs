@@ -30,8 +30,8 @@ pub struct Memory {
 pub struct Losses {
     /// Store time at which each partition went back last.
     at_ms: BTreeMap<PartitionId, u64>,
-    /// Lost ranges named in the feed since then: after the first position, up to the second.
-    told: BTreeMap<PartitionId, Vec<(u64, u64)>>,
+    /// Lost ranges named in the feed since then: after the first position, up to the second, and by which commit.
+    told: BTreeMap<PartitionId, Vec<(u64, u64, CommitId)>>,
     /// Commits that a node was told of as applied, as long as it lives.
     acknowledged: BTreeMap<CommitId, Acknowledged>,
     /// Each lost commit with those that name it in the feed, which may be lost too.
@@ -91,8 +91,15 @@ impl Judge {
         self.losses.kept.insert(partition, memory.head.unwrap_or_default().position);
     }
 
-    /// Notes that a node got the reply that its commit is applied.
+    /// Notes that a node got the reply that its commit is applied. If the commit was lost while the reply was on its way, a
+    /// range that the feed names since then may hold it.
     pub fn acknowledged(&mut self, node: u64, partition: PartitionId, id: CommitId, position: Position) {
+        let told = self.losses.told.get(&partition).into_iter().flatten();
+        let naming =
+            told.filter(|(kept, seen, _)| (kept + 1..=*seen).contains(&position.seq)).map(|(.., by)| (id, *by));
+        if !self.applied.contains_key(&id) {
+            self.losses.named.extend(naming);
+        }
         self.losses.acknowledged.insert(id, Acknowledged { node, partition, position });
     }
 
@@ -148,8 +155,8 @@ impl Judge {
             self.violation("RL-16", format!("partition {partition}: was raised, but nothing is lost"));
         }
         let told = self.losses.told.entry(partition).or_default();
-        let again = told.iter().any(|(kept, seen)| *kept <= kept_seq && *seen >= seen_seq);
-        told.push((kept_seq, seen_seq));
+        let again = told.iter().any(|(kept, seen, _)| *kept <= kept_seq && *seen >= seen_seq);
+        told.push((kept_seq, seen_seq, commit.batch.id));
         if again {
             self.violation("RI-21", format!("partition {partition}: was raised again, and tells nothing new"));
         }
