@@ -216,7 +216,7 @@ impl Pass {
                 continue;
             }
             let call = match self.call(cx, partition, item, &mut left.recounted).await {
-                Ok(Step::Send(call)) => Ok(call),
+                Ok(Step::Send(call)) => Ok(*call),
                 Ok(Step::Leave) => {
                     report.errors += 1;
                     left.stuck += 1;
@@ -295,7 +295,7 @@ impl Pass {
             }
             _ => self.drop_entry(partition, item, "the entry names no record that could exist".into(), true),
         };
-        Ok(Step::Send(engine_call(command)))
+        Ok(Step::Send(Box::new(engine_call(command))))
     }
 
     fn drop_entry(&self, partition: PartitionId, item: &Item, error: Text, poison: bool) -> Command {
@@ -461,7 +461,7 @@ impl Pass {
 
 /// What a pass does about an item.
 enum Step {
-    Send(Call),
+    Send(Box<Call>),
     /// Another partition, which the item waits for, cannot take its command now: the item stays where it is.
     Leave,
     /// The item is more than the pass may still do.
