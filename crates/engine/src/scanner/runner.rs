@@ -221,6 +221,7 @@ impl Runner {
         let now = self.shared.now();
         let showed_all = match found {
             Ok(pages) => {
+                // A page may end before its limit: entries of several partitions at one place are not separated.
                 let is_joint = self.shared.partitions.len() > 1;
                 let is_full =
                     |page: &Page| is_joint && page.more && page.entries.last().is_none_or(|entry| due_at(entry) <= now);

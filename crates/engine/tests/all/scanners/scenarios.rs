@@ -11,17 +11,20 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tracing::Level;
 use uuid::Uuid;
+use weft_core::filter::Filter as Matches;
+use weft_core::record::bulk_job::Verb;
+use weft_core::record::continuation::{self, Rest};
 use weft_core::record::execution::PublicState;
-use weft_core::record::{Execution, Key, Record};
-use weft_core::schema::{Kind as Table, PartMask, Timer, execution as schema};
-use weft_core::{ExecutionId, PartitionId, Time};
-use weft_engine::Submission;
+use weft_core::record::{Continuation, Execution, Key, Record, Worker};
+use weft_core::schema::{Due, Kind as Table, PartMask, Timer, execution as schema};
+use weft_core::{ExecutionId, FlowId, PartitionId, Time};
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::FlowSubmission;
 use weft_engine::runtime::BoxFuture;
 use weft_engine::scanner::{Report, ScanContext, Scanner};
 use weft_engine::telemetry::Reading;
 use weft_engine::worker::Registration;
+use weft_engine::{BulkRequest, Submission};
 use weft_store::Store;
 
 fn mine() -> Filter {
@@ -72,6 +75,79 @@ fn amount(bench: &Bench<impl Store>, name: &str, scanner: &str) -> f64 {
     match family.samples.iter().find(|(labels, _)| &*labels[0] == scanner) {
         Some((_, Reading::Level(amount) | Reading::Spread { sum: amount, .. })) => *amount,
         other => panic!("{name}: {other:?}"),
+    }
+}
+
+/// Due entries of every timer, of records of another namespace, in each of these partitions but the last. Their keys and
+/// times are the same in all of them, so that no page can be cut just anywhere.
+async fn plant_foreign(bench: &Bench<impl Store>, partitions: u16, each: u64) {
+    let client = bench.engine.client("foreign").unwrap();
+    let execution = an_execution(bench, "foreign", Submission::new("mail")).await;
+    let flow = client.submit_flow(FlowSubmission::new("line").member("a", work())).await.unwrap().value.id;
+    let flow = plant::flow(&*bench.store, flow).await;
+    client.register(Registration::new("mailer", "mailer-1", "boot").lane("default")).await.unwrap();
+    let Record::Worker(process) = only(bench, partitions, Table::Worker).await else { panic!("a worker") };
+    let verb = Verb::Purge { reason: "".into() };
+    client.start_bulk(BulkRequest::new(Matches::default(), verb)).await.unwrap();
+    let Record::BulkJob(job) = only(bench, partitions, Table::BulkJob).await else { panic!("a job") };
+    for partition in (0..partitions - 1).map(PartitionId) {
+        let id = ExecutionId::new(partition, Uuid::from_u128(7));
+        let mut records = vec![copy(&execution, id)];
+        let mut flow = flow.clone();
+        flow.id = FlowId::new(partition, Uuid::from_u128(8));
+        records.push(Record::Flow(Box::new(flow)));
+        let mut process = Worker { partition, ..(*process).clone() };
+        process.body.instance = "planted".into();
+        records.push(Record::Worker(Box::new(process)));
+        let mut job = (*job).clone();
+        (job.partition, job.uuid) = (partition, Uuid::from_u128(9));
+        records.push(Record::BulkJob(Box::new(job)));
+        let rest = Rest::Resolve { replays: 0, next: 0 };
+        let body =
+            continuation::Body { namespace: "foreign".into(), created_at: Time::from_ms(1), rest, trouble: None };
+        records.push(Record::Continuation(Box::new(Continuation { owner: id, body })));
+        let entries = |record: &Record| {
+            let timers = Timer::ALL.into_iter().filter(|timer| kind_of(*timer) == record.key().kind());
+            timers.flat_map(|timer| (1..=each).map(move |at| Due { timer, at: Time::from_ms(at) })).collect()
+        };
+        plant::insert_with(&*bench.store, records.into_iter().map(|record| (entries(&record), record))).await;
+    }
+}
+
+/// The kind of record that has the timer.
+fn kind_of(timer: Timer) -> Table {
+    use Timer::*;
+    match timer {
+        Lease | AttemptTimeout | Deadline | Until | CancelGrace | ChildrenTimeout | Retention | GroupCancel => {
+            Table::Execution
+        }
+        Purge | CancelChildren | Resolve | Reopen => Table::Continuation,
+        Worker | WorkerLeases => Table::Worker,
+        Bulk => Table::BulkJob,
+        SealBy | FlowSeal | FlowEnding | FlowVerify | DependencyAudit | FlowPurge => Table::Flow,
+    }
+}
+
+pub async fn sr_10_foreign_entries_of_every_timer_hide_no_item_of_the_last_partition(kind: impl Kind) {
+    let last = PartitionId(15);
+    let each = if kind.many() == 10_000 { 300 } else { 20 };
+    let bench = Bench::with(&kind, 16, mine()).await;
+    plant_foreign(&bench, 16, each).await;
+    let mut own = an_execution(&bench, "mine", Submission::new("mail").delay_ms(1_000)).await;
+    own.id = ExecutionId::new(last, Uuid::from_u128(1));
+    plant::insert(&*bench.store, [Record::Execution(Box::new(own.clone()))]).await;
+    bench.pass(1_000).await;
+    let bench = bench.run().await;
+    at_once(&bench, "one item of its own", async || {
+        plant::execution(&*bench.store, own.id).await.public_state() == PublicState::Waiting
+    })
+    .await;
+    for timer in Timer::ALL {
+        for partition in [P0, PartitionId(14)] {
+            let entries = plant::entries(&*bench.store, partition, timer).await;
+            let left = entries.iter().filter(|entry| plant::timer_of(entry).at.ms() <= each).count() as u64;
+            assert_eq!(left, each, "{timer:?} in {partition}: what is foreign stays");
+        }
     }
 }
 
