@@ -45,6 +45,7 @@ on_every_store! {
     runner::sr_20_a_commit_that_was_refused_is_no_failure_of_its_items,
     scenarios::sr_10_foreign_entries_of_every_timer_hide_no_item_of_the_last_partition,
     scenarios::sr_12_nothing_waits_behind_what_fails_is_foreign_or_keeps_no_account,
+    scenarios::sr_17_a_bulk_job_that_waits_for_another_partition_holds_up_nothing_in_its_own,
     scenarios::sr_24_a_parked_item_whose_cause_goes_away_is_handled_without_an_operator,
     scenarios::sr_29_a_format_from_the_future_is_left_to_a_node_that_knows_it,
     flow_projector::sc_1_it_stands_behind_counters_that_commits_write,

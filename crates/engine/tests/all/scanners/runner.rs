@@ -8,7 +8,7 @@ use crate::kit::probe::Asked;
 use crate::kit::{plant, worker};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tracing::Level;
 use weft_core::PartitionId;
 use weft_core::record::execution::PublicState;
@@ -249,19 +249,21 @@ async fn sr_17_a_partition_that_takes_no_commit_is_tried_less_and_less_and_then_
     .await;
 }
 
-/// SR-20: every commit of a scanner is refused for an hour, and whatever it may commit after that refusal is taken.
+/// SR-20: the first commit of every pass is refused for an hour, and whatever the pass commits after that is taken.
 pub async fn sr_20_a_commit_that_was_refused_is_no_failure_of_its_items(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
-    let ids = [0, 0].map(|_| Submission::new("mail").delay_ms(1_000));
-    let ids: Vec<_> =
-        bench.client.submit_batch(ids.into()).await.into_iter().map(|answer| answer.unwrap().id).collect();
+    let items = [0, 0].map(|_| Submission::new("mail").delay_ms(1_000)).into();
+    let ids: Vec<_> = bench.client.submit_batch(items).await.into_iter().map(|answer| answer.unwrap().id).collect();
     let bench = bench.run().await;
-    let refused = Arc::new(AtomicBool::new(false));
-    let refuse = refused.clone();
-    bench.probe.refuse(move |asked| asked.is_work() && !refuse.swap(true, Ordering::SeqCst));
-    let mut refusals = 0;
+    let (is_first, refusals) = (AtomicBool::new(true), Arc::new(AtomicUsize::new(0)));
+    let refused = refusals.clone();
+    bench.probe.refuse(move |asked| {
+        is_first.fetch_or(is_pass(asked, Timer::Until), Ordering::SeqCst);
+        let refuses = asked.is_work() && is_first.swap(false, Ordering::SeqCst);
+        refused.fetch_add(usize::from(refuses), Ordering::SeqCst);
+        refuses
+    });
     for _ in 0..720 {
-        refusals += u32::from(refused.swap(false, Ordering::SeqCst));
         bench.pass(5_000).await;
     }
     for id in &ids {
@@ -269,6 +271,7 @@ pub async fn sr_20_a_commit_that_was_refused_is_no_failure_of_its_items(kind: im
         assert!(execution.trouble().is_none() && execution.public_state() == PublicState::Delayed, "{execution:?}");
     }
     assert!(bench.dead_letters().await.is_empty(), "nothing is parked");
+    let refusals = refusals.load(Ordering::SeqCst);
     assert!(refusals > 300, "it was tried every ten seconds: {refusals}");
     bench.probe.obey();
     bench.pass(10_000).await;

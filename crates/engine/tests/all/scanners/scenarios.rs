@@ -5,6 +5,7 @@ use crate::kit::flows::{P0, work};
 use crate::kit::kinds::{Kind, Memory, in_time};
 use crate::kit::log::Log;
 use crate::kit::plant;
+use crate::kit::probe::Asked;
 use futures_util::future;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -149,6 +150,32 @@ pub async fn sr_10_foreign_entries_of_every_timer_hide_no_item_of_the_last_parti
             assert_eq!(left, each, "{timer:?} in {partition}: what is foreign stays");
         }
     }
+}
+
+pub async fn sr_17_a_bulk_job_that_waits_for_another_partition_holds_up_nothing_in_its_own(kind: impl Kind) {
+    let bench = Bench::running(&kind, 2).await;
+    // The first partition that writes of the job is its home; the other one takes no share.
+    let home = Mutex::new(None);
+    bench.probe.refuse(move |asked| match asked {
+        Asked::Commit(partition, keys) if keys.iter().any(|key| matches!(key, Key::BulkJob(..))) => {
+            *home.lock().unwrap().get_or_insert(*partition) != *partition
+        }
+        _ => false,
+    });
+    let verb = Verb::Purge { reason: "".into() };
+    let job = bench.client.start_bulk(BulkRequest::new(Matches::default(), verb)).await.unwrap().id;
+    let id = loop {
+        let id = bench.client.submit(Submission::new("mail").delay_ms(1_500)).await.unwrap().id;
+        if id.partition() == job.partition() {
+            break id;
+        }
+    };
+    bench.pass(1_000).await;
+    bench.pass(500).await;
+    at_once(&bench, "an item beside the job", async || {
+        plant::execution(&*bench.store, id).await.public_state() == PublicState::Waiting
+    })
+    .await;
 }
 
 /// A scanner of the program whose passes end when the test says so, or never.
