@@ -60,6 +60,14 @@ fn is_one_program(line: &OsStr) -> bool {
 /// Refuses a line for the shell whose first command cannot be started, with the reason. A first word that only the shell
 /// can read (in quotes, with a `$`, an assignment) is not looked at.
 pub fn check_line(line: &OsStr) -> Result<(), String> {
+    // The shell does nothing and says that all went well: every task would be completed without having been run.
+    if line
+        .to_str()
+        .map(str::trim)
+        .is_some_and(|line| line.is_empty() || (line.starts_with('#') && !line.contains('\n')))
+    {
+        return Err("the line names no program; name the one that does the work".to_owned());
+    }
     let Some(name) = line.to_str().and_then(first_command) else { return Ok(()) };
     if !name.contains('/') {
         // The shell's own words and the PATH, by the one that will look for it.
@@ -112,7 +120,6 @@ mod tests {
     #[test]
     fn cli_12_a_line_is_refused_only_if_its_first_command_is_surely_missing() {
         for line in [
-            "",
             "true",
             " tr a-z A-Z",
             "/bin/sh -c x",
@@ -129,6 +136,8 @@ mod tests {
             assert_eq!(check_line(line.as_ref()), Ok(()), "{line}");
         }
         for (line, wanted) in [
+            ("", "names no program"),
+            ("   # later", "names no program"),
             ("./no-such-program", "cannot start `./no-such-program`: No such file"),
             ("no-such-program | cat", "no program `no-such-program` on the PATH"),
             ("/tmp; true", "`/tmp`: it is not a file"),

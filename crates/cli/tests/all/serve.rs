@@ -656,7 +656,7 @@ fn whoever_has_the_store_and_its_master_key_makes_a_key_with_all_rights() {
     };
     let held = create(&[]);
     assert_eq!(held.status.code(), Some(1), "{}", text(&held.stderr));
-    assert!(text(&held.stderr).contains(" has it open; stop that one first"), "{}", text(&held.stderr));
+    assert!(text(&held.stderr).contains(" has it open; stop it first"), "{}", text(&held.stderr));
     // The last key with all rights keeps them.
     let (first, caller) = (server.key.clone().unwrap(), server.caller(server.key.as_deref().unwrap()));
     let path = format!("/v1/keys/{}", first.split('_').nth(1).unwrap());

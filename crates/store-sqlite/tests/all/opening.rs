@@ -56,7 +56,7 @@ fn ops_29_a_store_that_is_open_is_refused_and_its_holder_named() {
 fn is_held(path: &Path) {
     let error = refusal(path).to_string();
     assert!(error.contains(&format!("process {} on ", std::process::id())), "{error}");
-    assert!(error.contains("stop that one first"), "{error}");
+    assert!(error.contains("stop it first"), "{error}");
 }
 
 #[test]
