@@ -124,7 +124,8 @@ impl Acting<'_> {
     /// may not see is unknown.
     async fn namespace_of_parked(&self, verb: &str, id: ParkedId) -> Result<Text, Problem> {
         let within = self.caller.within(None)?;
-        let found = self.engine.namespace_of_parked(id).await.map_err(problem)?;
+        let refuse = |rejection| self.refuse(verb, &id.to_string(), problem(rejection));
+        let found = self.engine.namespace_of_parked(id).await.map_err(refuse)?;
         let seen = match (&found, &within) {
             (_, Reach::All) => true,
             (Some(namespace), within) => within.holds(namespace),
@@ -132,7 +133,7 @@ impl Acting<'_> {
         };
         match seen {
             true => Ok(found.unwrap_or_else(|| "".into())),
-            false => Err(self.refuse(verb, &id.to_string(), problem(Rejection::DeadLetterNotFound))),
+            false => Err(refuse(Rejection::DeadLetterNotFound)),
         }
     }
 

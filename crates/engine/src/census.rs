@@ -27,7 +27,8 @@ const READY_MAX: usize = 50_000;
 pub const WAITING_MAX: usize = 2_000;
 /// Active executions that are looked at, of all namespaces together: those whose leases run out first.
 pub const ACTIVE_MAX: usize = 2_000;
-const PARKED_MAX: usize = 1_000;
+/// Parked items that are counted, of all scanners together.
+const PARKED_MAX: usize = 10_000;
 /// Worker processes that are counted per namespace.
 const WORKERS_MAX: usize = 2_000;
 /// Namespaces that the gauges cover.
@@ -328,11 +329,19 @@ async fn workers(shared: &Shared, namespace: &Text) -> Result<Vec<Manned>, Rejec
 pub(crate) async fn parked(shared: &Shared) -> Result<BTreeMap<Text, u64>, Error> {
     let mut parked = BTreeMap::new();
     let light = Kind::DeadLetter.table().light;
-    let (entries, _) = scan(shared, None, IndexId::DeadLetters, Range::default(), PARKED_MAX, Some(light)).await?;
-    for entry in entries {
-        let (Some(key), Some(found)) = (entry.key(), &entry.found) else { continue };
-        if let Ok(Record::DeadLetter(letter)) = Record::decode(key, &found.parts, light) {
-            *parked.entry(letter.body.scanner.clone()).or_default() += 1;
+    let mut after = None;
+    for _ in 0..PARKED_MAX / PAGE {
+        let range = Range { after, ..Range::default() };
+        let (entries, more) = scan(shared, None, IndexId::DeadLetters, range, PAGE, Some(light)).await?;
+        for entry in &entries {
+            let (Some(key), Some(found)) = (entry.key(), &entry.found) else { continue };
+            if let Ok(Record::DeadLetter(letter)) = Record::decode(key, &found.parts, light) {
+                *parked.entry(letter.body.scanner.clone()).or_default() += 1;
+            }
+        }
+        after = entries.into_iter().last().map(|entry| entry.place).filter(|_| more);
+        if after.is_none() {
+            break;
         }
     }
     Ok(parked)

@@ -104,9 +104,11 @@ impl Client {
         if self.shared.partitions.len() == 1 {
             return self.claim_at(PartitionId(0), spec, claim.max, Wish::Wait(claim.wait_ms), leave).await;
         }
-        let reply = self.claim_known(spec, claim.max, leave).await?;
-        if !reply.executions.is_empty() || reply.more {
-            return Ok(reply);
+        match self.claim_known(spec, claim.max, leave).await {
+            Ok(reply) if !reply.executions.is_empty() || reply.more => return Ok(reply),
+            Err(rejection) if !is_passed_over(&rejection) => return Err(rejection),
+            // There may be work in partitions of which this node knows nothing.
+            Ok(_) | Err(_) => {}
         }
         match claim.wait_ms {
             0 => self.claim_found(spec, claim.max, leave).await,
@@ -226,11 +228,12 @@ impl Client {
         leave: &mut Leave<'_>,
     ) -> Result<ClaimReply, Rejection> {
         let mut total = ClaimReply::default();
-        let mut left = partitions.len();
+        let (mut left, mut refusal) = (partitions.len(), None);
         for partition in partitions {
             left -= 1;
             match self.claim_at(partition, spec, max - total.executions.len(), Wish::Now, leave).await {
                 Ok(reply) => total.absorb(reply),
+                Err(rejection) if is_passed_over(&rejection) => refusal = Some(rejection),
                 // Leases of other partitions stand; this one's failure does not take them back.
                 Err(rejection) if total.executions.is_empty() => return Err(rejection),
                 Err(_) => break,
@@ -242,7 +245,10 @@ impl Client {
                 break;
             }
         }
-        Ok(total)
+        match refusal.filter(|_| total.executions.is_empty() && !total.more) {
+            Some(refusal) => Err(refusal),
+            None => Ok(total),
+        }
     }
 
     async fn claim_at(
@@ -376,6 +382,11 @@ async fn await_claim(
     };
     drop(guard);
     reply
+}
+
+/// Whether a partition that refuses a claim like this has leased nothing and others may have work.
+fn is_passed_over(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::Busy { .. } | Rejection::Unavailable { outcome_unknown: false, .. })
 }
 
 /// Nothing for a claim of a node that hands out nothing more.

@@ -6,6 +6,7 @@
 
 use crate::engine::Shared;
 use crate::partition::{Class, LaneKey, after_class, class_of_place};
+use crate::reads;
 use crate::scanner::watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -154,7 +155,8 @@ async fn look_at_all(shared: &Arc<Shared>) {
         };
         let clock = shared.runtime.clock();
         let found = find(shared, &lane).await;
-        shared.lanes.looked(&lane, clock, matches!(&found, Ok(found) if found.is_empty()));
+        shared.lanes.looked(&lane, clock, matches!(&found, Ok((found, true)) if found.is_empty()));
+        let found = found.map(|(found, _)| found);
         if let Err(error) = &found {
             tracing::warn!(lane = %lane.lane, %error, "could not look for ready work");
         }
@@ -171,10 +173,10 @@ async fn look_at_all(shared: &Arc<Shared>) {
     }
 }
 
-/// For every class of work in the lane at least one partition that has some.
-async fn find(shared: &Shared, lane: &LaneKey) -> Found {
+/// For every class of work in the lane at least one partition that has some, and whether all partitions answered.
+async fn find(shared: &Shared, lane: &LaneKey) -> Result<(BTreeSet<PartitionId>, bool), Error> {
     let prefix = vec![Value::text(&lane.namespace), Value::text(&lane.lane)];
-    let mut found = BTreeSet::new();
+    let (mut found, mut is_whole) = (BTreeSet::new(), true);
     let mut after = None;
     for _ in 0..PAGES_MAX {
         let scan = Scan {
@@ -184,7 +186,9 @@ async fn find(shared: &Shared, lane: &LaneKey) -> Found {
             descending: false,
             parts: None,
         };
-        let Some(page) = shared.store.scan(None, scan).await?.pop() else { break };
+        let (mut pages, silent) = reads::scan_all(shared, scan).await?;
+        is_whole &= silent.is_empty();
+        let Some(page) = pages.pop() else { break };
         found.extend(page.entries.iter().map(|entry| entry.partition));
         let last: Option<Class> = page.entries.last().and_then(|entry| class_of_place(&entry.place));
         match last.filter(|_| page.more) {
@@ -192,5 +196,5 @@ async fn find(shared: &Shared, lane: &LaneKey) -> Found {
             None => break,
         }
     }
-    Ok(found)
+    Ok((found, is_whole))
 }

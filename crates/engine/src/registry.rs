@@ -7,10 +7,10 @@
 use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::partition::Input;
-use crate::reads::unavailable;
+use crate::reads::{self, unavailable};
 use futures_util::future;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 use uuid::Uuid;
 use weft_core::apply::Applied;
 use weft_core::change::Position;
@@ -28,6 +28,21 @@ use weft_store::{Error, Range, Scan, Store, Target};
 
 /// Nodes that are read at most; more than that are left out of the sharing.
 const NODES_MAX: usize = 1_000;
+
+/// The nodes as they were read last.
+#[derive(Default)]
+pub(crate) struct Nodes(Mutex<Vec<Node>>);
+
+impl Nodes {
+    /// Records in partitions that do not answer stay as they were, so that their nodes count as live until they would have
+    /// been expected to write again.
+    fn renew(&self, read: Vec<Node>, silent: &BTreeSet<PartitionId>) -> Vec<Node> {
+        let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.retain(|node| silent.contains(&node.partition));
+        nodes.extend(read);
+        nodes.clone()
+    }
+}
 
 /// Which heartbeat it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,8 +148,8 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<Node>, Rejection> {
 }
 
 pub(crate) async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
-    let pages = shared.store.scan(None, registry_scan()).await?;
-    Ok(nodes_of(pages))
+    let (pages, silent) = reads::scan_all(shared, registry_scan()).await?;
+    Ok(shared.nodes.renew(nodes_of(pages), &silent))
 }
 
 /// Every node that the registry of a store knows, live or not.

@@ -529,6 +529,21 @@ mod tests {
     }
 
     #[test]
+    fn sr_21_sr_23_a_record_that_breaks_an_invariant_keeps_count_and_is_parked() {
+        let (mut world, id) = active();
+        let mut broken = world.execution(id);
+        broken.hot.epoch += 1;
+        let record = Record::Execution(broken.into());
+        let parts = record.encode(PartMask::ALL).into_iter().filter_map(|(part, bytes)| Some((part, bytes?))).collect();
+        world.records.get_mut(&Key::Execution(id)).unwrap().parts = parts;
+        world.planted = true;
+        let lease = world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned().expect("a lease ends");
+        world.at(lease.at.ms());
+        park(&mut world, id);
+        assert_eq!(letters(&world).len(), 1);
+    }
+
+    #[test]
     fn sr_23_an_operator_lets_a_parked_item_be_tried_again() {
         let (mut world, id) = active();
         park(&mut world, id);

@@ -101,6 +101,13 @@ pub struct Waiter {
     put_off_ms: u64,
 }
 
+impl Waiter {
+    /// Whether its caller wants an answer at once.
+    fn is_hasty(&self) -> bool {
+        self.job.answer_empty || self.job.again_only
+    }
+}
+
 /// How soon a claim is tried again whose seat another partition holds: at first, and when it has been held for long.
 const PUT_OFF_MS: u64 = 1;
 const PUT_OFF_MAX_MS: u64 = 32;
@@ -614,6 +621,19 @@ impl Partition {
             } else if let Some(waiter) = self.claims.remove(place) {
                 refuse(waiter);
             }
+        }
+    }
+
+    /// Refuses the claims that do not wait for work.
+    pub(super) fn refuse_hasty_claims(&mut self) {
+        let (behind, waits): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.claims.behind).into_iter().partition(Waiter::is_hasty);
+        self.claims.behind = waits;
+        let places = self.claims.waiting.iter().filter(|(_, waiter)| waiter.is_hasty()).map(|(place, _)| *place);
+        let places: Vec<Place> = places.collect();
+        let waiting: Vec<Waiter> = places.into_iter().filter_map(|place| self.claims.remove(place)).collect();
+        for waiter in behind.into_iter().chain(waiting).filter(|waiter| waiter.job.seat.take()) {
+            refuse(waiter);
         }
     }
 

@@ -342,6 +342,28 @@ impl Partition {
         }
     }
 
+    /// Whether the callers of the commit that is on its way were told that its outcome is unknown.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.flying.as_ref().and_then(|flying| flying.unknown.as_ref()).is_some_and(|unknown| unknown.told)
+    }
+
+    /// Nobody waits behind a commit that was given up: nothing of these calls was sent, and claims get work elsewhere.
+    pub(super) fn refuse_behind(&mut self) {
+        let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
+        if !self.open.is_empty() {
+            self.take_back(Vec::new(), Vec::new());
+            self.lists.clear();
+            self.ready.clear();
+            self.claims.retry_all();
+        }
+        self.stalled_jobs.clear();
+        for item in std::mem::take(&mut self.stalled).into_iter().chain(std::mem::take(&mut self.queue)) {
+            self.answer(&item, Err(refusal.clone()));
+        }
+        self.put_off_left(&refusal);
+        self.refuse_hasty_claims();
+    }
+
     fn applied(&mut self, flying: Flying, head: Head) {
         if head.position != flying.expect.position.next() {
             self.foreign += 1;

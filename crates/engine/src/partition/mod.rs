@@ -286,8 +286,10 @@ impl Partition {
     /// Runs what can run, and says which store calls to make. To be called again until it asks for none: a commit is
     /// sent before the batch after it is begun.
     pub fn step(&mut self) -> Vec<Effect> {
-        // A batch that gathered behind the last commit is complete and encoded, and goes without delay.
-        if !self.seal() {
+        if self.is_given_up() {
+            self.refuse_behind();
+        } else if !self.seal() {
+            // A batch that gathered behind the last commit is complete and encoded, and has gone without delay.
             if std::mem::take(&mut self.left_waited) {
                 self.run_left();
             }
@@ -338,7 +340,7 @@ impl Partition {
     /// True if another `step` has work to do although nothing comes in.
     pub fn has_more(&self) -> bool {
         let queued = !self.queue.is_empty() && !self.open.closed;
-        (queued || self.claims.has_fresh() || self.can_go_on()) && !self.is_full()
+        (queued || self.claims.has_fresh() || self.can_go_on()) && !self.is_full() && !self.is_given_up()
     }
 
     pub fn is_stopping(&self) -> bool {

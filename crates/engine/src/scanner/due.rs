@@ -70,9 +70,8 @@ struct Budget {
 }
 
 impl Budget {
-    /// Entries of the next page.
-    fn page(&self) -> usize {
-        self.items.min(self.entries)
+    fn is_spent(&self) -> bool {
+        self.items == 0 || self.entries == 0
     }
 }
 
@@ -99,7 +98,7 @@ impl Pass {
         let mut after = after.flatten();
         for timer in self.timers.iter().skip_while(|timer| first.is_some_and(|first| first != **timer)) {
             let from = (*timer, after.take());
-            if budget.page() == 0 {
+            if budget.is_spent() {
                 self.interrupt(cx, partition, from, &left, &mut report);
                 break;
             }
@@ -123,7 +122,8 @@ impl Pass {
         report: &mut Report,
     ) -> Option<()> {
         loop {
-            let limit = budget.page();
+            // A page of what is foreign or left shows no fewer entries because many items were handled before.
+            let limit = self.batch.min(budget.entries);
             let before = after.clone();
             let (items, ahead, last, at_end) = self.page(cx, partition, timer, after.take(), limit, report).await?;
             let found = items.len();
@@ -139,7 +139,8 @@ impl Pass {
             };
             report.filtered += (found - kept.len()) as u32;
             left.passed_by |= kept.len() < found;
-            let outcomes = self.handle(cx, partition, &kept, left, report).await?;
+            let begins = kept.len().min(budget.items);
+            let outcomes = self.handle(cx, partition, &kept[..begins], left, report).await?;
             for gone in &outcomes {
                 budget.items = budget.items.saturating_sub(usize::from(*gone));
                 left.passed_by |= !gone;
@@ -151,7 +152,7 @@ impl Pass {
                 return None;
             }
             let Some(last) = last.filter(|_| !at_end) else { return Some(()) };
-            if budget.page() == 0 {
+            if budget.is_spent() {
                 self.interrupt(cx, partition, (timer, Some(last)), left, report);
                 return None;
             }
@@ -192,7 +193,12 @@ impl Pass {
         let old = Time::from_ms(cx.now().ms().saturating_sub(self.age_ms));
         let (due, ahead): (Vec<Entry>, Vec<Entry>) = page.entries.into_iter().partition(|entry| due_at(entry) <= old);
         let at_end = !page.more || !ahead.is_empty();
-        Some((due.into_iter().map(Item::of).collect(), ahead.first().map(due_at), last, at_end))
+        Some((
+            due.into_iter().map(Item::of).collect(),
+            ahead.first().map(|entry| due_at(entry) + self.age_ms),
+            last,
+            at_end,
+        ))
     }
 
     /// Sends the commands of these items. Returns for each whether its entry is gone, and fewer than there are items if

@@ -432,11 +432,15 @@ impl Runner {
             Some(left_at) => self.left.insert(duty, left_at),
             None => self.left.remove(&duty),
         };
+        if report.more {
+            // A backlog does not wait for the scanner's grain, which is for wakes.
+            self.turn += 1;
+            return self.keep(duty, (now, self.turn));
+        }
         let later = now + scanner.interval_ms();
-        let next = match report.more {
-            true => Some(now),
-            false if scanner.timers().is_empty() => Some(now.max(due.0 + scanner.interval_ms())),
-            false if report.errors > 0 => Some(report.next_due.map_or(later, |next| next.min(later))),
+        let next = match report.errors > 0 {
+            _ if scanner.timers().is_empty() => Some(now.max(due.0 + scanner.interval_ms())),
+            true => Some(report.next_due.map_or(later, |next| next.min(later))),
             false => report.next_due,
         };
         if let Some(next) = next {

@@ -50,14 +50,14 @@ pub enum Condition {
 
 impl Condition {
     fn of(meter: &ScannerMeter, interval_ms: u64, now: Time) -> Self {
-        let stuck_ms = STUCK_MS.max(3 * interval_ms);
+        let stuck_ms = STUCK_MS.max(interval_ms.saturating_mul(3));
         if meter.open_since().is_some_and(|since| now.since(since) > stuck_ms) {
             return Condition::Stuck;
         }
         if meter.last_cycle().is_some_and(|cycle| cycle.errors > 0) {
             return Condition::Failing;
         }
-        match meter.lag_ms(now) > 2 * interval_ms + LATE_MS {
+        match meter.lag_ms(now) > interval_ms.saturating_mul(2).saturating_add(LATE_MS) {
             true => Condition::Late,
             false => Condition::Ok,
         }

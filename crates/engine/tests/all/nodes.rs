@@ -342,3 +342,20 @@ async fn api_54_the_only_process_of_a_store_is_drained_by_its_name_too() {
     kit.client.drain_node("alone", "", None).await.unwrap();
     within(1, "the wish", kit.engine.drain_wanted()).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn sr_51_the_share_of_a_dead_node_is_taken_over_while_a_partition_does_not_answer() {
+    for dead in (0..4).map(PartitionId) {
+        let store = memory(4).shared();
+        let (_, faulty, a) = open_faulty_on(store.clone(), Faults::default(), Config::default()).await;
+        let b = Node::start(&store, "b").await;
+        linger(6_000).await;
+        assert_eq!(a.partitions_claimed() + b.engine.partitions_claimed(), 4, "they share");
+        faulty.set_faults(Faults { silent: Some(dead), slow_ms: (500, 500), ..Faults::default() });
+        linger(6_000).await;
+        assert_eq!(a.partitions_claimed() + b.engine.partitions_claimed(), 4, "nobody is taken for dead");
+        b.kill();
+        linger(30_000).await;
+        assert_eq!(a.partitions_claimed(), 4, "{dead} hides no node");
+    }
+}

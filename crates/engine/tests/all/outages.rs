@@ -1,11 +1,13 @@
 use crate::kit::*;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use weft_core::change::Batch;
+use weft_core::error::Rejection;
 use weft_core::record::Key;
 use weft_core::record::execution::PublicState;
 use weft_core::schema::PartMask;
-use weft_core::{CommitId, PartitionId, Time};
-use weft_engine::{Completion, Config, Engine, Submission};
+use weft_core::{CommitId, ExecutionId, PartitionId, Time};
+use weft_engine::{Claim, Completion, Config, Engine, Submission};
 use weft_store::faulty::Faults;
 use weft_store::{Description, Error, MemoryStore, Outcome, Page, Read, Resolution, Scan, Store, Wakes};
 
@@ -163,4 +165,68 @@ async fn rl_14_callers_are_told_in_time_that_an_outcome_is_unknown_however_much_
     }
     assert!(first.is_finished(), "told after 100 ms");
     assert_eq!(first.await.unwrap().unwrap_err().code(), "unavailable");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_14_calls_and_claims_behind_a_commit_without_outcome_are_refused_and_can_be_sent_again() {
+    let (_store, faulty, engine) = open_faulty(Faults::default(), Config::default()).await;
+    let client = engine.client("shop").unwrap();
+    client.submit(Submission::new("mail")).await.unwrap();
+    faulty.set_faults(Faults { commit_unknown_lost: 1000, resolve_error: 1000, ..Faults::default() });
+    let submit = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.submit(Submission::new("mail")).await.map(drop) })
+    };
+    let claim = || {
+        let client = client.clone();
+        tokio::spawn(async move { client.claim(worker()).await.map(drop) })
+    };
+    let sent = submit();
+    linger(1_000).await;
+    let behind = [submit(), claim()];
+    linger(5_000).await;
+    let later = [submit(), claim()];
+    linger(100).await;
+    let mut unknown = Vec::new();
+    for call in [sent].into_iter().chain(behind).chain(later) {
+        assert!(call.is_finished(), "nobody waits for the end of the outage");
+        match call.await.unwrap() {
+            Err(Rejection::Unavailable { outcome_unknown, .. }) => unknown.push(outcome_unknown),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(unknown, [true, false, false, false, false], "only the first was sent");
+    faulty.set_faults(Faults::default());
+    linger(2_000).await;
+    assert!(submit().await.unwrap().is_ok());
+    assert_eq!(client.claim(Claim { max: 10, ..worker() }).await.unwrap().executions.len(), 3, "none was made twice");
+}
+
+/// Work lies in every partition, and the one that gives no answer comes first in the order of claims.
+#[tokio::test(start_paused = true)]
+async fn sd_30_a_claim_passes_over_a_partition_that_does_not_answer() {
+    for dead in (0..4).map(PartitionId) {
+        let (_store, faulty, engine) = open_faulty_on(memory(4).shared(), Faults::default(), Config::default()).await;
+        let client = engine.client("shop").unwrap();
+        let mut placed = BTreeMap::new();
+        for number in 0.. {
+            let id = client.submit(Submission::new("mail").idempotency_key(format!("{number}"))).await.unwrap().id;
+            placed.entry(id.partition()).or_insert_with(Vec::new).push(id);
+            if placed.len() == 4 {
+                break;
+            }
+        }
+        faulty.set_faults(Faults { silent: Some(dead), slow_ms: (5, 5), ..Faults::default() });
+        let beside = placed.iter().filter(|(partition, _)| **partition != dead).flat_map(|(_, ids)| ids);
+        let beside: BTreeSet<ExecutionId> = beside.copied().collect();
+        let mut taken = BTreeSet::new();
+        for _ in 0..60 {
+            for wait_ms in [0, 1_000] {
+                if let Ok(reply) = client.claim(worker().wait_ms(wait_ms)).await {
+                    taken.extend(reply.executions.iter().map(|work| work.id));
+                }
+            }
+        }
+        assert_eq!(taken, beside, "what lies beside {dead} is handed out");
+    }
 }

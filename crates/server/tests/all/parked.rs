@@ -3,6 +3,7 @@
 use crate::kit::*;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 use weft_core::change::{Batch, Body as Stored, Change, Write};
@@ -195,6 +196,19 @@ async fn sr_81_wrong_foreign_and_finished_ids_are_told_apart_and_every_act_is_in
     assert_eq!(ids(&admin.get("/v1/parked").await.good()), [""; 0]);
 
     let log = admin.get("/v1/audit").await.good();
+    let refused: BTreeSet<(&str, &str)> = log["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|entry| {
+            (entry["result"] == "not_found")
+                .then(|| (entry["verb"].as_str().unwrap(), entry["target"].as_str().unwrap()))
+        })
+        .collect();
+    for target in [unknown, SECOND, THIRD] {
+        assert!(["retry_parked", "discard_parked"].into_iter().all(|verb| refused.contains(&(verb, target))), "{log}");
+    }
+    assert!(refused.contains(&("discard_parked", FIRST)), "it was discarded before: {log}");
     let acts = log["items"].as_array().unwrap().iter().filter(|entry| entry["result"] == "ok");
     let mut done: Vec<[&str; 3]> =
         acts.map(|entry| ["verb", "target", "change"].map(|field| entry[field].as_str().unwrap())).collect();

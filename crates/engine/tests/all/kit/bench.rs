@@ -105,8 +105,10 @@ impl<S: Store> Bench<S> {
         Self::on(self.store.clone(), self.hand.clone(), self.scanners.clone()).await
     }
 
-    /// Lets time go on, and what comes of it be done.
+    /// Lets time go on, and what comes of it be done. Calls to the store that are under way are answered before, so that none
+    /// of them is given up for the time that passes.
     pub async fn pass(&self, ms: u64) {
+        self.probe.settle().await;
         self.hand.pass(ms);
         self.probe.settle().await;
     }

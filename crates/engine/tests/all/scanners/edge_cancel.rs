@@ -335,3 +335,18 @@ pub async fn sc_161_the_oldest_group_is_first_and_one_damaged_sibling_holds_up_n
     assert_eq!(cancelled(&bench, flow).await as usize, many - 1, "FL-121 all others");
     assert_eq!(bench.dead_letters().await.len(), 1, "it is parked on its own");
 }
+
+pub async fn sr_14_an_entry_that_is_too_young_is_due_when_it_is_old_enough(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    owing(&bench, 2, None).await;
+    bench.pass(6_000).await;
+    let young = bench.engine.now();
+    owing(&bench, 2, None).await;
+    bench.pass(5_000).await;
+    let report = bench.again().await.scan(NAME).await;
+    assert_eq!(
+        report.next_due,
+        Some(young + 10_000),
+        "a time that is over would begin the next pass at once: {report:?}"
+    );
+}

@@ -43,6 +43,8 @@ on_every_store! {
     runner::sr_10_a_partition_that_does_not_answer_hides_no_other,
     runner::sr_10_any_number_of_stuck_entries_hides_no_other_partition,
     runner::sr_20_a_commit_that_was_refused_is_no_failure_of_its_items,
+    edge_cancel::sr_14_an_entry_that_is_too_young_is_due_when_it_is_old_enough,
+    scenarios::sr_5_a_backlog_is_worked_off_without_waiting_for_the_next_second,
     scenarios::sr_10_foreign_entries_of_every_timer_hide_no_item_of_the_last_partition,
     scenarios::sr_12_nothing_waits_behind_what_fails_is_foreign_or_keeps_no_account,
     scenarios::sr_17_a_bulk_job_that_waits_for_another_partition_holds_up_nothing_in_its_own,

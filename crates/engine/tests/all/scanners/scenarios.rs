@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tracing::Level;
 use uuid::Uuid;
 use weft_core::filter::Filter as Matches;
+use weft_core::policy::Policy;
 use weft_core::record::bulk_job::Verb;
 use weft_core::record::continuation::{self, Rest};
 use weft_core::record::execution::PublicState;
@@ -25,7 +26,7 @@ use weft_engine::runtime::BoxFuture;
 use weft_engine::scanner::{Report, ScanContext, Scanner};
 use weft_engine::telemetry::Reading;
 use weft_engine::worker::Registration;
-use weft_engine::{BulkRequest, Submission};
+use weft_engine::{BulkRequest, Cancellation, Submission};
 use weft_store::Store;
 
 fn mine() -> Filter {
@@ -445,4 +446,16 @@ async fn sr_40_a_backlog_that_one_partition_does_not_tell_leaves_the_gauge_as_it
         assert_eq!(gauge([Some(0); 3]).await, 0.0);
     })
     .await;
+}
+
+pub async fn sr_5_a_backlog_is_worked_off_without_waiting_for_the_next_second(kind: impl Kind) {
+    let bench = Bench::running(&kind, 1).await;
+    let short = Policy { retention_ms: Some(1_000), ..Policy::default() };
+    let items = (0..70).map(|_| Submission::new("mail").policy(short.clone())).collect();
+    for answer in bench.client.submit_batch(items).await {
+        bench.client.cancel(Cancellation::new(answer.unwrap().id, "not needed")).await.unwrap();
+    }
+    bench.pass(2_000).await;
+    let kept = plant::records_of(&*bench.store, P0, Table::Execution).await.len();
+    assert_eq!(kept, 0, "70 are due, and a pass removes 20");
 }
