@@ -99,7 +99,7 @@ fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// Whoever has set something for `weft serve` may wonder where the data is.
+/// A line that names the variables which `weft dev` does not use, for users who have set them for `weft serve`.
 fn unused(variables: Vec<String>) -> Option<String> {
     let names = variables.join(", ");
     let line = format!("not used: {names}; `weft dev` has a store and an address of its own, `weft serve` takes yours");

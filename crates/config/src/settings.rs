@@ -190,8 +190,8 @@ impl Settings {
     }
 }
 
-/// Every variable that begins as Weft's do and is none, with what it was meant to be. Settings are loaded in spite of them:
-/// the environment may be shared with programs that have such names. What Kubernetes and Docker links make is left out.
+/// Every variable with Weft's prefix that is no setting, with the nearest name. Settings load nevertheless, because
+/// other programs may use such names. Variables that Kubernetes and Docker links make are left out.
 pub fn unknown_variables(all: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<Mistake> {
     let unknown = named(all).filter(|(name, value)| !is_known(name) && !is_made(name, value));
     unknown.map(|(name, _)| Mistake::UnknownVariable { nearest: nearest_variable(&name), name }).collect()

@@ -34,8 +34,8 @@ pub struct Applied {
 }
 
 /// Runs one call. After an error the transaction must be dropped: a refusal changes nothing, and after a miss the call
-/// runs again from the start once `Tx::misses` are loaded. Whatever a rule answers after it has missed something, it may
-/// answer otherwise when that is loaded, so the answer is a miss.
+/// runs again from the start once `Tx::misses` are loaded. A miss replaces the rule's answer, which may be another one
+/// when the missing records are there.
 pub fn apply(tx: &mut Tx<'_>, call: &Call) -> Result<Applied, Stop> {
     may(&call.principal, &call.command)?;
     validate(&call.command, tx.limits(), tx.now())?;

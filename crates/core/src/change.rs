@@ -116,8 +116,8 @@ impl Write {
     }
 }
 
-/// One entry of the due index, with the raw key as the store has it: it may name nothing that exists. Timer 0, which no
-/// timer has, stands for bytes in the index that the store cannot read: the key is all of them.
+/// One entry of the due index with its raw key, which may name no record. Timer 0, the number of no timer, marks bytes
+/// in the index that the store cannot decode: `key` holds all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DueEntry {
     pub at: Time,

@@ -69,7 +69,7 @@ pub enum Reply {
         replays: u32,
     },
     Expired(Expired),
-    /// Removal of an entry, discard of a dead letter, what a bulk job and its shares tell each other: done.
+    /// Done, nothing to return: an entry removed, a dead letter discarded, a message between a bulk job and its shares.
     Noted,
     /// A failure was counted; the account of the timer after it.
     Failing(Box<Failing>),

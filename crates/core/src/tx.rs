@@ -114,7 +114,7 @@ enum Pending {
 }
 
 impl Pending {
-    /// A delete that does not care what is there rests on no revision.
+    /// False for a blind delete, which depends on no revision.
     fn is_checked(&self) -> bool {
         !matches!(self, Pending::DeleteBlind)
     }
@@ -181,7 +181,7 @@ impl Effects {
             match pending {
                 Pending::Put(record) => {
                     if !overlay.due_drops.is_empty() {
-                        // What was dropped while it was not armed may be armed again.
+                        // An entry that an earlier command of the batch dropped may be armed again.
                         let armed: Vec<DueEntry> =
                             record.due().into_iter().map(|due| DueEntry::new(due, key)).collect();
                         overlay.due_drops.retain(|entry| !armed.contains(entry));
@@ -314,8 +314,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The record with the parts that are in memory, or that there is none to read; `None` if it must be loaded. Neither
-    /// a read nor a miss is noted: only what changes nothing in the outcome may depend on it.
+    /// The record with the parts that are in memory; `Some(None)` if it is absent or does not decode, `None` if it must
+    /// be loaded. Notes neither a read nor a miss, so nothing that decides the outcome may depend on it.
     pub(crate) fn peek(&self, key: &Key) -> Option<Option<&Record>> {
         match self.writes.get(key).or_else(|| self.kept.get(key)) {
             Some(Pending::Put(record)) => return Some(Some(record)),
@@ -613,7 +613,7 @@ impl<'a> Tx<'a> {
         self.reads.keys().chain(&self.damaged)
     }
 
-    /// The lists that the command looked at, each by what it comes after.
+    /// The lists that the command has read, each with the execution after which the read began.
     pub fn read_lists(&self) -> impl Iterator<Item = &(List, Option<ExecutionId>)> {
         self.read_lists.iter()
     }

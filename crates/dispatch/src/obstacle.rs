@@ -6,7 +6,7 @@ use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::{EndedMember, NoWorker, Obstacle, Retry};
 
-/// A worker that lives is seen more often than this.
+/// A live worker with the default ttl is seen more often than this.
 const SILENT_MS: u64 = 40_000;
 
 /// For people, for programs, and what ends it.

@@ -120,8 +120,8 @@ impl Acting<'_> {
         .await
     }
 
-    /// Where an act on the item takes place: in its namespace, or in none if that is not known. An item that the caller
-    /// may not see is unknown.
+    /// The namespace in which to act on an item, empty if it is not known. Items that the caller may not see are
+    /// refused as unknown.
     async fn namespace_of_parked(&self, verb: &str, id: ParkedId) -> Result<Text, Problem> {
         let within = self.caller.within(None)?;
         let refuse = |rejection| self.refuse(verb, &id.to_string(), problem(rejection));

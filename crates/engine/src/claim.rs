@@ -73,7 +73,7 @@ impl Client {
         let mut reply = self.claim_as(&claim, &spec, &mut leave).await?;
         let is_early = self.shared.runtime.clock().since(began_at) < claim.wait_ms || mailbox.has_news();
         if reply.executions.is_empty() && waits && spec.claim_ref.is_some() && is_early {
-            // A notice, or a change of its process, may have ended the wait before what the first call took was found.
+            // A notice or a process change may have ended the wait before the first call's executions were found.
             reply = self.claim_again(&claim, &spec, &mut leave).await?;
         }
         if reply.executions.is_empty() && waits {

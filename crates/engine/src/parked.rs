@@ -110,8 +110,8 @@ impl Client {
         answered(self.one(self.call(retry(id), request_id), Urgency::Normal).await, retried)
     }
 
-    /// Gives a parked item up: its timer does not fire before it is armed anew. What its record says is not changed; a live
-    /// member of a flow that cannot be read has failed then.
+    /// Gives a parked item up: its timer does not fire until it is armed anew. Its record is otherwise not changed, but
+    /// a live member of a flow that does not decode counts as failed from then on.
     pub async fn discard_parked(
         &self,
         id: ParkedId,
@@ -138,8 +138,8 @@ impl Engine {
         }
     }
 
-    /// Lets parked items be tried again, each in the name that goes with it. Answers are in order; one that is refused
-    /// never fails another.
+    /// Retries parked items at once, each on behalf of its own principal. Results are in the order of `items`; a
+    /// refusal does not affect the other items.
     pub async fn retry_parked_as(&self, items: Vec<(Principal, ParkedId)>) -> Vec<Result<Retried, Rejection>> {
         let calls = items.into_iter().map(|(principal, id)| {
             known(self.shared(), id)?;

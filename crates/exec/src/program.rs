@@ -70,7 +70,7 @@ pub fn check_line(line: &OsStr) -> Result<(), String> {
     }
     let Some(name) = line.to_str().and_then(first_command) else { return Ok(()) };
     if !name.contains('/') {
-        // The shell's own words and the PATH, by the one that will look for it.
+        // The shell itself looks for the command, among its builtins and on the PATH.
         let found = Command::new("/bin/sh").args(["-c", "command -v -- \"$1\" > /dev/null", "sh", name]).status();
         return match found {
             Ok(status) if !status.success() => {

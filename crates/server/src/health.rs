@@ -67,7 +67,8 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).at.elapsed() < ALIVE
     }
 
-    /// Why the node takes no work, in a word; none if it does. One look that fails is forgiven, unless it is certain.
+    /// Why the node takes no work, in a word; `None` if it does. Within `REACHED` of a good check only a drain
+    /// or a full store counts.
     pub fn not_ready(&self) -> Option<&'static str> {
         let looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match looked.well_at {

@@ -15,8 +15,8 @@ const NETWORK: [&str; 11] =
 
 /// Held while a process has the store open. The system lets go of it when the process ends, however it ends.
 pub struct Lock {
-    /// Locked by inode, so that it holds whatever name the file is reached by. Let go of first: whoever gets the lock
-    /// beside the file gets this one too.
+    /// Locks the inode, so that it holds under every name of the file. Released first, so that a process which gets the
+    /// lock of `_beside` gets this one too.
     _database: Option<File>,
     /// Says who holds it.
     _beside: File,

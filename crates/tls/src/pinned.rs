@@ -1,5 +1,5 @@
-//! The certificate of a server that the file of authorities contains itself, as `openssl req -x509` makes one: an authority
-//! of its own, which the rules for chains do not allow at the end of one.
+//! Self-signed server certificates that are in the file of authorities, as `openssl req -x509` makes them: they are
+//! marked as authorities, which a chain may not have as the server's own certificate.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SCENARIOS: &[&str] = &["mixed", "calm", "crashes", "commits", "leases", "alone", "losses"];
 /// Seeds of one child process.
 const CHUNK: u64 = 250;
-/// The share of starved seeds, one in so many, above which a scenario has proved nothing.
+/// A scenario has proved nothing if more than one in this many seeds starved.
 const STARVED_ONE_IN: u64 = 10;
 
 /// What one child process runs.

@@ -87,7 +87,7 @@ fn of_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Mistake> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(weft_api::Reader::new(&mut json, false)).map_err(|error| {
         match error.inner().classify() {
-            // The same words as the server's, which name the place in the whole.
+            // In the words of the server, which name the path of the value.
             serde_json::error::Category::Data => {
                 let problem = weft_api::mistake_of_json(error);
                 (problem.detail.trim_start_matches("`body` ").to_owned(), problem.hint)

@@ -1,5 +1,5 @@
-//! `weft key create --admin`: a key with all rights, made in the store itself. For whoever has the store and its master
-//! key, and no API key that is good.
+//! `weft key create --admin`: a key with all rights, made in the store itself, for an operator who has the store and
+//! its master key but no valid API key.
 
 use crate::End;
 use crate::fault::{Code, Fault};

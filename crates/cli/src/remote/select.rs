@@ -198,7 +198,7 @@ where
         }
         let at_least = if counted.at_least { "at least " } else { "" };
         let question = format!("{} {at_least}{}?", verb.name, count(counted.total, "execution"));
-        // Also for one: whoever writes a filter does not see what it selects, and the next run may select more.
+        // Also for a single execution: a filter does not show what it selects, and the next run may select more.
         if !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);
         }

@@ -16,7 +16,7 @@ const REPORTS_MAX: usize = 16;
 /// How long a task rests whose program could not be started: another worker may have the program.
 const HAND_BACK: Duration = Duration::from_secs(1);
 
-/// A worker whose program could not be started so many times in a row gives up.
+/// A worker gives up after this many tasks in a row whose program could not be started.
 pub const NOT_STARTED_MAX: usize = 5;
 
 /// The reasons of the latest tasks that ended without their program having run.

@@ -323,7 +323,7 @@ fn cli_12_a_program_that_is_not_there_is_refused_when_the_worker_starts() {
 
 #[test]
 fn cli_12_a_program_that_does_not_run_costs_no_attempt_and_stops_the_worker() {
-    // It goes away after the worker has looked for it.
+    // The check at the start looks only at the first command, which is `cd`.
     let shop = Shop::open("cd / && ./nosuchprogram", &[]);
     let policy = json!({"retry": {"max_retries": 0}});
     let ids: Vec<String> = (0..5).map(|_| shop.submit(json!({"policy": policy}))).collect();

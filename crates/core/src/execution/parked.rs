@@ -27,8 +27,8 @@ pub fn validate_discard(cmd: &DiscardParked) -> Result<(), Rejection> {
     }
 }
 
-/// Clears the account of a parked item, which is then due at once, and removes its dead letter. What was passed by while
-/// its record did not decode is caught up with.
+/// Makes a parked item due at once: drops its failures and removes its dead letter. For a record that did not decode,
+/// also does the work that was skipped in the meantime.
 pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Result<Reply, Stop> {
     let letter = letter(tx, who, cmd.partition, cmd.letter)?;
     let item = letter.item().filter(|_| letter.body.why != Why::Poison);
@@ -64,8 +64,8 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
     Ok(Reply::Retried(Retried::Retried))
 }
 
-/// Removes a dead letter for good, and gives its timer up until it is armed anew. What the record says is not changed;
-/// but a live member of a flow that cannot be read has failed from here on, so that its flow can finish.
+/// Removes a dead letter for good, and disarms its timer until it is armed anew. The record is otherwise not changed,
+/// but a live member of a flow that does not decode counts as failed from now on, so that its flow can finish.
 pub fn discard_parked(
     tx: &mut Tx<'_>,
     who: &Principal,

@@ -18,8 +18,8 @@ use crate::tx::{Stop, Tx};
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Notes that a scanner failed on a timer of a record. A timer that the record no longer has, or has for another time, has
-/// not failed, and one of a kind that keeps no account is tried again.
+/// Counts a failure of a scanner on a timer of a record. Counts nothing for a timer that the record no longer has, or
+/// has at another time, nor for kinds of records that keep no account of failures.
 pub fn record_trouble(tx: &mut Tx<'_>, who: &Principal, cmd: &RecordTrouble) -> Result<Reply, Stop> {
     let key = cmd.key.expect("record_trouble: the engine names the record");
     let hint = Due { timer: cmd.timer, at: cmd.due };
@@ -208,8 +208,8 @@ fn owner_of(tx: &mut Tx<'_>, key: Key) -> Result<(Option<FlowId>, Option<Text>),
     Ok((flow, namespace))
 }
 
-/// Removes an entry that can never be handled and leaves a dead letter: of poison with its raw bytes, of a record that
-/// does not decode with what is wrong with it. A record that decodes after all keeps its entry.
+/// Removes an entry that can never be handled and writes a dead letter: with the raw bytes of a poison entry, or with
+/// the decode error of a record. A record that decodes after all keeps its entry.
 pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     let entry = cmd.entry.clone().expect("drop_entry: the engine names the entry");
     let key = Kind::from_u8(entry.kind).and_then(|kind| Key::from_bytes(cmd.partition, kind, &entry.key));
@@ -294,7 +294,7 @@ fn damaged_letter(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, met: Damage) 
     Ok(DeadLetter { partition, uuid, body })
 }
 
-/// Drops the account of one timer, because it fired or was moved. Its letter goes with it.
+/// Drops the failures of one timer. Returns the dead letters to delete.
 pub(crate) fn forget(record: &mut Record, timer: Timer) -> Vec<Uuid> {
     keep(record, |item| item.timer != timer)
 }
@@ -329,7 +329,7 @@ pub(crate) fn letter_of(key: Key) -> Uuid {
     letter_name(&[b"damaged", &[key.kind() as u8], key.to_bytes().as_slice()])
 }
 
-/// The letter of a poison entry: whoever meets the entry writes to the letter of this name, so that there is one.
+/// The id of a poison entry's dead letter, derived from the entry so that all scanners and nodes write one letter.
 fn poison_letter_of(entry: &DueEntry) -> Uuid {
     letter_name(&[b"poison", &[entry.timer], &entry.at.ms().to_be_bytes(), &[entry.kind], &entry.key])
 }
@@ -358,7 +358,7 @@ pub(crate) fn park_damaged(
     }
     for known in [letter].into_iter().chain(given_up) {
         match tx.get(known, PartMask::NONE)? {
-            // Whoever parked the record first did not know its flow.
+            // The record was first parked without knowledge of its flow.
             Some(Record::DeadLetter(mut letter)) if letter.body.flow.is_none() && flow.is_some() => {
                 letter.body.flow = flow;
                 tx.put(Record::DeadLetter(letter));

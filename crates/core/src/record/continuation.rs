@@ -91,7 +91,7 @@ impl Continuation {
         ]
     }
 
-    /// Its timer, as if no scanner had ever failed on it.
+    /// The timer of the continuation at its own time, before any delay after a failure.
     pub fn timers(&self) -> Vec<Due> {
         vec![Due { timer: self.work().timer(), at: self.body.created_at }]
     }

@@ -1,4 +1,4 @@
-//! An item that a scanner could not handle, in sight of an operator.
+//! Dead letters: items that a scanner could not handle, for operators to inspect, retry or discard.
 
 use super::Key;
 use crate::codec::{self, Decode, DecodeError};
@@ -21,7 +21,7 @@ pub struct DeadLetter {
 pub struct Body {
     pub why: Why,
     pub scanner: Text,
-    /// The timer it was met under.
+    /// The timer whose entry the scanner was handling.
     pub timer: Timer,
     pub due: Time,
     /// The raw key of the item, which may be anything.

@@ -403,7 +403,7 @@ impl Flow {
             State::Open if of(Waiting) + of(Delayed) + of(Active) > 0 => PublicFlowState::Running,
             // Nothing goes on without help from outside.
             State::Open if of(Held) + of(Suspended) > 0 => PublicFlowState::Blocked,
-            // Members that a seal under way has not reached are known as they are: nobody builds any more.
+            // Nobody adds members once a seal is under way, so those that it has not reached count as sealed.
             State::Open if self.summary.live() > self.hot.unsealed => PublicFlowState::Running,
             State::Open if self.summary.live() > 0 && self.hot.sealing.is_some() => PublicFlowState::Running,
             // It is still being built, or nobody lives and nothing has decided it.

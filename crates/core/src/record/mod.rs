@@ -275,7 +275,7 @@ impl Record {
         each!(self, inner => inner.due())
     }
 
-    /// Its armed timers, as if no scanner had ever failed on one of them.
+    /// Armed timers of the record at their own times, before any delay after a failure.
     pub fn timers(&self) -> Vec<Due> {
         match self {
             Record::Execution(execution) => execution.timers(),

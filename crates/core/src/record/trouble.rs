@@ -16,7 +16,7 @@ pub struct Trouble {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failing {
     pub timer: Timer,
-    /// When the timer is due by what the record says. One that is armed anew, for another time, has not failed yet.
+    /// The timer's time in the record. A timer that is armed for another time starts without failures.
     pub due: Time,
     pub scanner: Text,
     pub fails: u32,
@@ -25,11 +25,11 @@ pub struct Failing {
     pub first_at: Time,
     pub last_at: Time,
     pub last_error: Text,
-    /// In sight of an operator, and tried once an hour.
+    /// Shown to operators by a dead letter, and tried once an hour.
     pub parked: bool,
     /// The dead letter of a parked item, which goes when the item does.
     pub letter: Option<Uuid>,
-    /// Out of the due index until the timer is armed anew.
+    /// Set if the item was discarded: the timer is not in the due index until it is armed anew.
     pub given_up: Option<GivenUp>,
 }
 

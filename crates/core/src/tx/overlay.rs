@@ -6,7 +6,7 @@ use super::*;
 pub(super) struct Slot {
     /// Revision it had before the batch; `None` if it was absent.
     pub(super) seen: Option<CommitId>,
-    /// A delete that does not care what was there is not checked.
+    /// A blind delete: the commit does not check the revision.
     pub(super) blind: bool,
     pub(super) old_due: Vec<Due>,
     pub(super) old_facets: Option<Vec<Value>>,
@@ -97,8 +97,8 @@ impl Overlay {
         self.slots.keys().chain(self.reads.keys())
     }
 
-    /// Records that commands of the batch rest on at different revisions, because each was loaded anew in between. Such a
-    /// batch must not be committed: a commit verifies one revision of a record.
+    /// Records that were loaded anew between two commands of the batch, which therefore depend on different revisions.
+    /// Such a batch must not be committed: a commit verifies one revision of a record.
     pub fn torn(&self) -> &BTreeSet<Key> {
         &self.torn
     }
@@ -142,7 +142,7 @@ impl Overlay {
                 lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
             if matches!(key, Key::Register(_, Subject::NodeDrains)) {
-                // Whoever is wanted to stop hears it at once.
+                // Nodes that are to drain are notified at once.
                 lanes.insert((node::LANE.0.into(), node::LANE.1.into()));
             }
             if key.kind() == Kind::Worker && stands_otherwise(&slot) {
@@ -175,7 +175,7 @@ impl Overlay {
     }
 }
 
-/// A worker process has come, gone, or changed in what other nodes ask about it: most writes say only that it was seen.
+/// Whether a worker process is new, deleted, or has another session or state. Most writes only record that it was seen.
 fn stands_otherwise(slot: &Slot) -> bool {
     let now = slot.record.as_ref().map(Record::facets);
     let told = |facets: Option<&[Value]>| {

@@ -115,7 +115,7 @@ pub enum Obstacle {
         count: usize,
         exact: bool,
     },
-    /// The next matching claim takes it. Of the processes that could make one, the one that was seen last.
+    /// The next matching claim takes the execution. `worker` is the last seen process that could make it.
     Claimable {
         worker: Text,
         seen_at: Time,

@@ -29,7 +29,7 @@ pub fn leave_out_dead(execution: &Execution, takers: &mut Vec<Taker>) {
 
 /// Why no process can take it; none if one can.
 pub fn none(execution: &Execution, takers: &[Taker]) -> Option<NoWorker> {
-    // Of several dead ones the one that was seen last.
+    // Of equally able processes, the one that was seen last.
     let Some(best) = fitting(execution, takers).min_by_key(|taker| (taker.ability, Reverse(taker.seen.at))) else {
         return Some(nearest(execution, takers));
     };

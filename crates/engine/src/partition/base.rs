@@ -51,7 +51,7 @@ impl Lists {
         is_new
     }
 
-    /// Forgets the scan that began in this turn: it has found nothing.
+    /// Forgets the scan that began in this turn, because it failed or was cut short.
     pub fn end(&mut self, rest: &Rest, turn: u64) {
         self.take(rest, turn);
     }

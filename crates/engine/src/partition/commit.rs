@@ -412,8 +412,8 @@ impl Partition {
         self.reset_after_failure();
     }
 
-    /// Another node wrote a record between two commands of the open batch that rest on it: the store would verify one of
-    /// the two revisions only. It is a conflict that is known before the commit.
+    /// Runs the open batch again after another node wrote a record between two commands that depend on it: a commit
+    /// verifies only one of the two revisions, so this is a conflict known in advance.
     fn mend_torn(&mut self) {
         let torn: Vec<Key> = self.open.overlay.torn().iter().copied().collect();
         self.forget(&torn);

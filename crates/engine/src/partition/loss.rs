@@ -26,9 +26,9 @@ const VERIFY_MS: u64 = 30_000;
 /// What a partition knows about losses.
 #[derive(Default)]
 pub struct Loss {
-    /// As the last commit of this node left the partition, or a later one that names what this node lost; and when, on the
-    /// node's clock.
+    /// Head after the last commit of this node, or after a later one that names what this node lost.
     own: Head,
+    /// When `own` was confirmed, on the node's clock.
     own_at: Time,
     /// Proof that has not been acted on.
     proof: Option<Proof>,
@@ -47,7 +47,7 @@ pub struct Loss {
 /// The partition was seen where it no longer is.
 struct Proof {
     seen: Position,
-    /// Another node saw it, and may be gone: it has to be named itself.
+    /// Another node saw the position and may be gone, so the range that is named must include it.
     is_heard: bool,
     kept: Kept,
     /// Lost ranges that other nodes have named in the feed.
@@ -131,7 +131,7 @@ impl Loss {
         self.known.contains(&id)
     }
 
-    /// The loss that was proved is named by this commit. Whoever loses that one has to name the loss again.
+    /// Ends a proved loss, named by this node's raise or another node's commit `by`. It is named again if that is lost.
     fn settle(&mut self, by: Option<Head>) {
         if let Some(Proof { seen, .. }) = self.proof.take() {
             self.heard.retain(|generation, seq| *generation != seen.generation || *seq > seen.seq);
@@ -221,7 +221,7 @@ impl Partition {
             return;
         }
         if self.loss.is_pending() {
-            // A raise moves the head so far that it may seem to name this one too: it is not compared anew.
+            // Proved already. After the raise the head is so far ahead that a new comparison might find no loss.
             return self.loss.hear(seen);
         }
         if self.flying.is_some() {
@@ -240,8 +240,8 @@ impl Partition {
         }
     }
 
-    /// How much of it is left, and whether somebody has told what is not, is in the feed: commits after a raise may hide
-    /// that it tells less than was seen.
+    /// Begins to handle a loss. The feed shows what is left and which losses other nodes have named; the head does not,
+    /// because commits after a raise may hide that the raise named less than was seen.
     fn prove(&mut self, mut seen: Position, mut is_heard: bool, shown: Head) {
         if let Some(known) = self.loss.proof.take() {
             self.loss.hear(known.seen.min(seen));
@@ -315,8 +315,8 @@ impl Partition {
         true
     }
 
-    /// Handles the scan of the feed up to the position that was seen. If the last commit of this node up to there is in it,
-    /// all of the feed is kept; otherwise what comes up to the last commit of this node that is in it.
+    /// Handles the scan of the feed up to the position that was seen. All of it is kept if it has this node's last
+    /// commit up to that position, or this node has none; otherwise the feed up to this node's last commit in it.
     pub(super) fn found_kept(&mut self, page: &Page) {
         let found = self.loss.last_kept(&page.entries);
         let Some(proof) = self.loss.proof.as_mut().filter(|proof| proof.kept == Kept::Asked) else { return };

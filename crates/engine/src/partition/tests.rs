@@ -364,7 +364,7 @@ fn ri_5_a_batch_whose_commands_rest_on_different_revisions_of_a_record_is_not_se
     let stale = Expire { key: Some(key), timer: Timer::Retention, due: Time::from_ms(500), entropy: 0 };
     let mut dropped = bench.call(Principal::engine(), Command::Expire(stale));
     bench.step();
-    // Behind the commit that is on its way, the record is loaded as another node left it.
+    // While the commit is in flight, the record is loaded as another node left it.
     let record = bench.partition.cache.record(&key).expect("it was submitted here").clone();
     let other = CommitId(uuid::Uuid::from_u128(7));
     let (foreign, turn) = (bench.partition.foreign, bench.partition.turn);

@@ -51,8 +51,8 @@ pub(super) enum Partial {
 }
 
 impl Backlog {
-    /// Whether the entry is something that waits. Times that have not come yet are no backlog; all else is due at once,
-    /// or was put off after a failure.
+    /// Whether an entry counts. Retention and grace timers count once they are due; others always, because only a
+    /// failed try moves them into the future.
     pub fn counts(timer: Timer, at: Time, now: Time) -> bool {
         at <= now || !matches!(timer, Timer::Retention | Timer::CancelGrace)
     }

@@ -40,8 +40,8 @@ pub(super) struct Item {
     place: Place,
 }
 
-/// Where the next pass of a duty goes on if this one had to leave entries where they were: those of another filter, and
-/// those that are somebody else's to handle. A pass that gets to the end begins from the start the next time.
+/// Where the next pass of a duty continues if this one left entries in place: those of another filter,
+/// that others handle, or that could not be handled. A pass that reaches the end begins from the start the next time.
 #[derive(Default)]
 pub struct Cursors(Mutex<BTreeMap<Duty, Cursor>>);
 
@@ -270,8 +270,8 @@ impl Pass {
         }
     }
 
-    /// The command that handles the item, after what has to be done elsewhere before it. A pass that has recounted many
-    /// members may have to end before it.
+    /// Prepares the command that handles the item, with the calls that have to come first. The pass has to end before
+    /// an item that would recount too many members.
     async fn call(
         &self,
         cx: &ScanContext,
@@ -477,7 +477,7 @@ enum Step {
 /// What a pass could not get out of the way.
 #[derive(Default)]
 struct Left {
-    /// Entries are where they were: the items are somebody else's to handle, or could not be handled.
+    /// Entries were left in place: others handle their items, or the items could not be handled.
     passed_by: bool,
     /// Items that nobody could handle now, whose entries are where they were.
     stuck: u32,

@@ -48,8 +48,8 @@ const WARN_EVERY_MS: u64 = 60_000;
 pub trait Scanner: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
-    /// With timers: how long an item waits that was left or failed. Without: the distance of two passes over a partition.
-    /// Less than 100 ms counts as 100 ms.
+    /// For a scanner with timers, how long an item that was left or failed waits; for one without, the time between two
+    /// passes over a partition. Less than 100 ms counts as 100 ms.
     fn interval_ms(&self) -> u64;
 
     /// The entries of the due index that are its duty; none means a pass per partition and interval.
@@ -79,7 +79,7 @@ pub trait Scanner: Send + Sync + 'static {
     /// Handles one partition.
     fn scan(&self, cx: ScanContext, partition: PartitionId) -> BoxFuture<Report>;
 
-    /// How many items wait in the partition, asked after a pass over it; `None` if that is not known.
+    /// How many items wait in the partition, if known. Called after each pass of a scanner without timers.
     fn backlog(&self, _cx: ScanContext, _partition: PartitionId) -> BoxFuture<Option<u64>> {
         Box::pin(async { None })
     }
@@ -140,8 +140,8 @@ impl ScanContext {
         self.shared.is_closing()
     }
 
-    /// Notes that the store did not answer a call about the partition, or did not take a commit: the partition is put
-    /// aside until it answers.
+    /// Notes that the store did not answer a call about the partition, or did not take a commit. The runner then only
+    /// probes the partition until it answers.
     pub(crate) fn unanswered(&self, partition: PartitionId, error: &dyn Display) {
         self.unanswered.store(true, Ordering::Relaxed);
         self.shared.silences.warn(self.shared.runtime.clock(), self.scanner, Some(partition), error);

@@ -278,7 +278,7 @@ impl Runner {
         }
     }
 
-    /// A timer of the partition is due at `at`. Of what a look shows, items that the last pass left are not due again.
+    /// Schedules the scanners of a timer due at `at`. A look (`is_seen`) does not reschedule what the last pass left.
     fn expect_timer(&mut self, timer: Timer, partition: PartitionId, at: Time, is_seen: bool) {
         if !self.shared.membership.is_mine(partition) {
             return;
@@ -427,7 +427,7 @@ impl Runner {
         if is_probe {
             self.aside.remove(&partition);
         }
-        // Only now: what a look showed while the pass went on was left by the pass before too.
+        // Set only now: entries that a look showed during the pass are judged by what the previous pass left.
         match left_at {
             Some(left_at) => self.left.insert(duty, left_at),
             None => self.left.remove(&duty),
@@ -454,7 +454,7 @@ impl Runner {
         *known = due.min(*known);
     }
 
-    /// The store did not answer a call about the partition. Only a probe makes the pause of one that is aside longer.
+    /// Stops passes over a partition whose store calls fail, until a probe succeeds. Failed probes lengthen the pause.
     fn put_aside(&mut self, partition: PartitionId, is_probe: bool) {
         let clock = self.shared.runtime.clock();
         match self.aside.entry(partition) {
@@ -500,7 +500,7 @@ impl Runner {
         }
     }
 
-    /// Counts the backlogs of which a look at all partitions met entries; those without any are empty.
+    /// Starts a count of each backlog of which a look at all partitions showed entries, and sets the others to zero.
     fn count_backlogs(&mut self, pages: &[Page], now: Time) {
         let clock = self.shared.runtime.clock();
         for (backlog, count) in BACKLOGS.iter().zip(&mut self.counts) {

@@ -7,9 +7,9 @@ use crate::runtime;
 use crate::telemetry::meters::{Cycle, ScannerMeter};
 use weft_core::Time;
 
-/// A scanner that is this late has fallen behind, beside two of its intervals.
+/// How late a scanner may be, in addition to two of its intervals, before it counts as late.
 const LATE_MS: u64 = 1_000;
-/// A cycle that is open for longer is stuck, unless three intervals are longer still.
+/// How long a cycle may be open before it counts as stuck, or three intervals if that is longer.
 const STUCK_MS: u64 = 30_000;
 /// How long the count of parked items is waited for.
 const COUNT_WAIT_MS: u64 = 2_000;

@@ -49,8 +49,8 @@ impl Histogram {
         self.sum_us
     }
 
-    /// A time in microseconds that so many of a hundred do not exceed: the bound of the bucket of the slowest of them, or
-    /// the last bound. Nothing of an empty histogram.
+    /// A time in microseconds that `percent` of the values do not exceed: the bound of the bucket of the slowest of
+    /// them, or the last bound. `None` for an empty histogram.
     pub fn percentile_us(&self, percent: u64) -> Option<u64> {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut seen = 0;

@@ -167,14 +167,14 @@ impl StoreMeters {
         *full = Some(full.filter(|known| known.bytes <= bytes).unwrap_or(Shortage { partition, bytes }));
     }
 
-    /// Notes a commit that was applied. Only one that needs as much room as the refused one shows that there is some again:
-    /// smaller ones may fit all the while.
+    /// Notes a commit that was applied. Only one to the same partition that needs as much room as the refused one shows
+    /// that there is room again: smaller ones may have fitted all along.
     pub fn applied(&self, partition: PartitionId, bytes: usize) {
         let mut full = self.lock_full();
         *full = full.filter(|known| known.partition != partition || known.bytes > bytes);
     }
 
-    /// The commit that the store had no room for, as long as none of its size was applied since.
+    /// The commit that the store had no room for, until one of its size is applied to its partition.
     pub fn full(&self) -> Option<Shortage> {
         *self.lock_full()
     }

@@ -34,7 +34,7 @@ pub(crate) fn claimed(shared: &Arc<Shared>, spec: &ClaimSpec) -> Option<Stirred>
     Some(stirred)
 }
 
-/// A claim goes on waiting: its process lives.
+/// Notes that the process of a waiting claim is alive.
 pub(crate) fn waits(shared: &Arc<Shared>, spec: &ClaimSpec) {
     shared.hub.seen(spec, shared.now());
     verbs::alive(shared, &spec.principal, &spec.instance, spec.session.unwrap_or(0));

@@ -1,5 +1,5 @@
-//! SR-90: which entries the due index must have for a record. Said here once more, apart from the rule of the engine that
-//! the store is written by.
+//! SR-90: which entries the due index must have for a record. Computed independently of the code by which the engine
+//! writes them.
 
 use std::collections::BTreeSet;
 use weft_core::record::Record;

@@ -261,8 +261,8 @@ impl Judge {
         }
     }
 
-    /// A caller was told that a flow was submitted. Whether the flow and its members are still there is another matter: an
-    /// empty flow without retention is purged before its client hears of it.
+    /// Checks a flow whose submission was acknowledged. The flow and its members may be gone already: an empty flow
+    /// without retention is purged before its client gets the reply.
     pub fn accepted_flow(&mut self, flow: FlowId, members: &[ExecutionId], sent_ms: u64, now_ms: u64) {
         self.now_ms = now_ms;
         self.log.line(&format!("{now_ms} submit_flow {flow} {}", members.len()));

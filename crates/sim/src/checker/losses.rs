@@ -1,5 +1,5 @@
-//! A store that goes back in time: what the judge knew of the partition goes back with it, and every lost commit that a
-//! living node was told of must be named in the feed.
+//! A store that goes back in time: what the judge knew of the partition goes back with it, and every lost commit that
+//! was acknowledged to a live node must be named in the feed.
 
 use super::facts::Facts;
 use super::{Judge, Note, Seen};
@@ -32,7 +32,7 @@ pub struct Losses {
     at_ms: BTreeMap<PartitionId, u64>,
     /// Lost ranges named in the feed since then: after the first position, up to the second, and by which commit.
     told: BTreeMap<PartitionId, Vec<(u64, u64, CommitId)>>,
-    /// Commits that a node was told of as applied, as long as it lives.
+    /// Commits that were acknowledged to a node, as long as that node lives.
     acknowledged: BTreeMap<CommitId, Acknowledged>,
     /// Each lost commit with those that name it in the feed, which may be lost too.
     named: BTreeSet<(CommitId, CommitId)>,
@@ -131,7 +131,7 @@ impl Judge {
         }
     }
 
-    /// RL-17: the generation is raised by one commit that tells the range, for each witness who knew more.
+    /// RL-17: one commit raises the generation and names the lost range, for each witness that saw more.
     pub(super) fn check_raise(&mut self, commit: &Committed<'_>, events: &[Event]) {
         let (partition, before, head) = (commit.partition, commit.before.position, commit.head.position);
         let told = events.iter().find_map(|event| match &event.fact {
@@ -185,7 +185,7 @@ impl Judge {
         }
     }
 
-    /// RI-1: of what a living node was told nothing is lost but what the feed names.
+    /// RI-1: every lost commit that was acknowledged to a live node is named in the feed.
     pub fn check_losses_named(&mut self) {
         let still_named = self.losses.named.iter().filter(|(_, by)| self.applied.contains_key(by));
         let named: BTreeSet<CommitId> = still_named.map(|(id, _)| *id).collect();

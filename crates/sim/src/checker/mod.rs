@@ -378,7 +378,7 @@ impl Judge {
         }
     }
 
-    /// A commit built on `expect` reached the store, whatever its sender will be told.
+    /// Checks a commit built on `expect` that reached the store, whatever reply its sender gets.
     pub fn arrived(&mut self, partition: PartitionId, id: CommitId, expect: Head, outcome: &Outcome) {
         if let Outcome::Lost { head } = outcome {
             self.check_lost(partition, id, expect, *head);

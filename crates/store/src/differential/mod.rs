@@ -28,7 +28,7 @@ const DUMP_EVERY: usize = 100;
 /// How many calls of a hundred are about flows.
 const ABOUT_FLOWS: usize = 40;
 
-/// In so many calls every verb has succeeded, or it never does.
+/// A verb that has not succeeded within this many calls never does.
 const ALL_VERBS_WITHIN: usize = 20_000;
 
 /// How often each kind of answer came, so that a test can tell whether the stream reached them all.

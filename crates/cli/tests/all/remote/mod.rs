@@ -42,7 +42,7 @@ impl Server {
         Self::with_keys_after(|_| {})
     }
 
-    /// One that asks for keys, started after `prepare` has put something into its folder.
+    /// A server that requires keys, started after `prepare` has put something into its folder.
     pub fn with_keys_after(prepare: impl FnOnce(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());

@@ -49,7 +49,7 @@ fn on_store<T>(folder: &Path, work: impl AsyncFnOnce(&SqliteStore) -> T) -> T {
     runtime.block_on(work(&store))
 }
 
-/// Puts bytes in the place of what says how the execution stands; what was there.
+/// Overwrites the hot part of an execution, and returns its previous bytes.
 fn overwrite(folder: &Path, id: &str, bytes: Bytes) -> Bytes {
     let id: ExecutionId = id.parse().unwrap();
     let key = Key::Execution(id);
@@ -133,7 +133,7 @@ fn stop(dev: Dev) {
     assert_eq!(dev.running.exit_code(), Some(0));
 }
 
-/// The parked items once there are so many.
+/// Waits until `count` items are parked, and returns them.
 fn parked(dev: &Dev, count: usize) -> Vec<Value> {
     let deadline = Instant::now() + PATIENCE;
     loop {

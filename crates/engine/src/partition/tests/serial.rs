@@ -212,7 +212,7 @@ fn decode(dump: &Dump, key: &Key) -> Record {
 
 type State = (BTreeMap<Key, (Vec<Value>, BTreeMap<u8, bytes::Bytes>)>, BTreeSet<DueEntry>);
 
-/// Records and timers, without the audit log, where refused calls are too. What the indexes say is counted again.
+/// Records and timers without the audit log, which also has refused calls. Panics if indexes differ from the records.
 fn state(store: &MemoryStore) -> State {
     let mut dump = store.dump(HERE);
     let is_log = |kind: u8| [Kind::Audit, Kind::Register].iter().any(|log| *log as u8 == kind);
@@ -234,7 +234,7 @@ fn replayed(history: Vec<(Call, Applied)>) -> (State, usize) {
     let mut changed = 0;
     for (call, applied) in history {
         let saved = bench.store.save(HERE);
-        // It leaves what is to be done next to the history.
+        // A stopping partition starts no commands of its own: the history has them.
         bench.partition.stopping = true;
         let mut answer = bench.call(call.principal, call.command);
         bench.settle();

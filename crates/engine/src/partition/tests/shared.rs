@@ -337,7 +337,7 @@ fn an_answer_that_writes_nothing_rests_on_a_list_that_was_scanned_since_the_call
     let family = Family::new(&mut bench);
     let first = family.child(&mut bench);
     bench.done(force_fail(first)).expect("the child ends");
-    // Behind a commit that is on its way, so that what was scanned is kept.
+    // While a commit is in flight, so that the scanned list is kept.
     bench.submit(Submission::new("mail"));
     bench.step();
     let wait = |bench: &mut Bench| {

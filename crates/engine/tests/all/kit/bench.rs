@@ -68,7 +68,7 @@ impl<S: Store> Bench<S> {
         Self::configured_with(kind, 1, scanners).await
     }
 
-    /// So many partitions, and scanners as the test sets them.
+    /// A bench with `partitions` partitions, and scanners as the test sets them.
     pub async fn configured_with(kind: &impl Kind<Store = S>, partitions: u16, scanners: ScannerConfig) -> Self {
         Self::on(Arc::new(kind.open_with(partitions).await), Hand::new(), scanners).await
     }

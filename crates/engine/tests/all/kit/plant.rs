@@ -126,7 +126,7 @@ pub async fn entry(store: &impl Store, key: Key, due: Due) {
     add_due(store, key, vec![due]).await;
 }
 
-/// Adds so many entries for a timer that the record does not have, each at a time of its own that is long over.
+/// Adds `count` entries for a timer that the record does not have, each at another time in the past.
 pub async fn entries_past(store: &impl Store, key: Key, timer: Timer, count: u64) {
     add_due(store, key, (1..=count).map(|at| Due { timer, at: Time::from_ms(at) }).collect()).await;
 }

@@ -53,7 +53,7 @@ async fn end_siblings(bench: &Bench<impl Store>, mut siblings: usize) {
     }
 }
 
-/// The same race, and the siblings are owed a cancel since this moment.
+/// Starts a race whose siblings are owed a cancel from now on.
 async fn owing(bench: &Bench<impl Store>, siblings: usize, tag: Option<&str>) -> FlowId {
     let flow = race(bench, siblings, tag).await;
     plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;

@@ -52,7 +52,7 @@ pub async fn sr_25_a_poison_entry_is_removed_and_leaves_a_dead_letter(kind: impl
 pub async fn sr_25_entries_that_cannot_be_read_are_removed_and_hide_nothing(kind: impl Kind) {
     let bench = Bench::running(&kind, 2).await;
     let healthy = bench.client.submit(Submission::new("mail").delay_ms(20_000)).await.unwrap().id;
-    // More than a page of them, short and long, before and behind what can be read.
+    // More than a page of unreadable entries, short and long, before and after the readable one.
     let bad: Vec<DueEntry> = (0u16..300)
         .map(|n| {
             let end = [if n % 2 == 0 { 0 } else { 0xff }; 20];

@@ -490,7 +490,7 @@ fn members_per_pass(bench: &Bench<impl Store>) -> Arc<Mutex<Vec<usize>>> {
     passes
 }
 
-/// Lets the runner verify flows of these sizes, one after the other, and tells how many members each pass has read.
+/// Lets the runner verify flows of these sizes, one after the other, and returns how many members each pass has read.
 async fn verified_in_passes(kind: impl Kind, sizes: &[usize]) -> Vec<usize> {
     let bench = Bench::running(&kind, 1).await;
     let mut flows = Vec::new();

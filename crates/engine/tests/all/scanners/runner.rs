@@ -21,7 +21,7 @@ const P1: PartitionId = PartitionId(1);
 const LEASES: &str = "lease_expiry";
 const DELAYS: &str = "delayed_promoter";
 
-/// Submits so many executions whose keys spread them over all partitions.
+/// Submits `count` executions whose keys spread them over all partitions.
 async fn spread(bench: &Bench<impl Store>, count: usize, delay_ms: u64) {
     for number in 0..count {
         let key = format!("{delay_ms}-{number}");
@@ -117,7 +117,7 @@ pub async fn sr_10_any_number_of_stuck_entries_hides_no_other_partition(kind: im
     assert!(wakes <= 14, "SR-14 what was left is not due again before an interval of 750 ms: {wakes} in 10 s");
 }
 
-/// Leases whatever there is, for so long.
+/// Claims all available work for `lease_ms`, and returns how many executions were leased.
 async fn lease_all(bench: &Bench<impl Store>, lease_ms: u64) -> usize {
     let mut leased = 0;
     loop {

@@ -48,7 +48,7 @@ async fn an_execution(bench: &Bench<impl Store>, namespace: &str, submission: Su
     plant::execution(&*bench.store, client.submit(submission).await.unwrap().id).await
 }
 
-/// The same execution under another id.
+/// A copy of the execution under another id.
 fn copy(execution: &Execution, id: ExecutionId) -> Record {
     let mut copy = execution.clone();
     copy.id = id;
