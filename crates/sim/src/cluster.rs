@@ -41,7 +41,7 @@ pub struct Cluster {
     healed: AtomicBool,
     /// The partition that gives no answer, and since when.
     outage: Mutex<Option<(PartitionId, u64)>>,
-    /// When a node last crashed or went on after a pause, or an outage ended.
+    /// When a node last crashed, stood still or went on, or an outage ended.
     shaken_ms: AtomicU64,
     counts: Mutex<BTreeMap<String, u64>>,
 }
@@ -144,13 +144,13 @@ impl Cluster {
         }
     }
 
-    /// Checks the timers of the other partitions during an outage. No node can read the registry then, so the share of
-    /// a node that crashed shortly before is scanned by nobody until the outage ends.
+    /// Checks the timers of the other partitions during an outage. The share of a node that crashed or stands still is taken
+    /// over meanwhile.
     pub fn check_outage(&self) {
         let Some((silent, since_ms)) = self.outage().filter(|_| !self.is_healed()) else { return };
-        let is_settled = self.shaken_ms.load(Ordering::Relaxed) + SETTLED_MS <= since_ms;
-        if is_settled && (0..self.size()).all(|index| self.is_up(index)) {
-            self.judge.lock().check_beside(silent, since_ms, self.world.now_ms());
+        let settled_ms = since_ms.max(self.shaken_ms.load(Ordering::Relaxed) + SETTLED_MS);
+        if (0..self.size()).any(|index| self.is_up(index)) {
+            self.judge.lock().check_beside(silent, settled_ms, self.world.now_ms());
         }
     }
 
@@ -246,6 +246,7 @@ impl Cluster {
 
     /// The node stands still; it returns as a zombie that believes it is up to date.
     pub fn pause(&self, index: usize) {
+        self.shaken_ms.store(self.world.now_ms(), Ordering::Relaxed);
         let mut nodes = self.nodes();
         nodes[index].paused = true;
         self.world.pause(nodes[index].group);
