@@ -15,7 +15,15 @@ pub fn work() -> Submission {
 }
 
 pub async fn claim_all(client: &Client, max: usize) -> Vec<Claimed> {
-    client.claim(Claim { max, ..worker() }).await.unwrap().executions
+    let mut all = Vec::new();
+    while all.len() < max {
+        let some = client.claim(Claim { max: max - all.len(), ..worker() }).await.unwrap().executions;
+        if some.is_empty() {
+            break;
+        }
+        all.extend(some);
+    }
+    all
 }
 
 pub fn key_of(claimed: &Claimed) -> String {
