@@ -9,6 +9,7 @@ use crate::hub::Hub;
 use crate::lanes::{self, Lanes};
 use crate::membership::{Membership, Seen};
 use crate::notices::Notice;
+use crate::outage;
 use crate::partition::{Heads, Input, Partition, Surroundings};
 use crate::pulse::{Finding, Held, Pulse};
 use crate::reads;
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     pub telemetry: Arc<Telemetry>,
     pub census: Census,
     pub nodes: registry::Nodes,
+    pub outages: outage::Outages,
     pub clock: Arc<Clock>,
     pub heads: Arc<Heads>,
     pub lanes: Lanes,
@@ -189,6 +191,7 @@ impl Engine {
             telemetry,
             census: Census::default(),
             nodes: registry::Nodes::default(),
+            outages: outage::Outages::default(),
             clock: clock.clone(),
             heads,
             lanes: Lanes::default(),
@@ -542,14 +545,23 @@ impl Shared {
     }
 
     /// Runs a task that shutdown waits for. It has let go of the engine before it counts as ended, so that dropping the
-    /// engine after its shutdown closes the store.
+    /// engine after its shutdown closes the store. A task that panics has ended too.
     pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let running = self.running.clone();
-        running.send_modify(|running| *running += 1);
+        self.running.send_modify(|running| *running += 1);
+        let running = Running(self.running.clone());
         self.runtime.spawn(Box::pin(async move {
+            let _running = running;
             task.await;
-            running.send_modify(|running| *running -= 1);
         }));
+    }
+}
+
+/// A task that is counted as running until this is dropped.
+struct Running(watch::Sender<usize>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.send_modify(|running| *running -= 1);
     }
 }
 

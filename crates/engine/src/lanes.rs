@@ -5,8 +5,8 @@
 //! before, and for rings that got lost.
 
 use crate::engine::Shared;
+use crate::outage;
 use crate::partition::{Class, LaneKey, after_class, class_of_place};
-use crate::reads;
 use crate::scanner::watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -186,7 +186,7 @@ async fn find(shared: &Shared, lane: &LaneKey) -> Result<(BTreeSet<PartitionId>,
             descending: false,
             parts: None,
         };
-        let (mut pages, silent) = reads::scan_all(shared, scan).await?;
+        let (mut pages, silent) = outage::scan_all(shared, scan).await?;
         is_whole &= silent.is_empty();
         let Some(page) = pages.pop() else { break };
         found.extend(page.entries.iter().map(|entry| entry.partition));

@@ -47,6 +47,7 @@ mod keys;
 mod lanes;
 mod membership;
 mod notices;
+mod outage;
 mod parked;
 mod partition;
 mod place;

@@ -5,7 +5,7 @@ use crate::history;
 use crate::place;
 use crate::runtime;
 use bytes::Bytes;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_core::codec::DecodeError;
 use weft_core::command::{Fence, Payload, Principal};
@@ -25,26 +25,7 @@ use weft_core::schema::{
 };
 use weft_core::text::Text;
 use weft_core::{CommitId, ExecutionId, FlowId, PartitionId, Time};
-use weft_store::merge::merge_all;
-use weft_store::{Entry, Error, Found, Page, Place, Range, Scan, Target};
-
-/// Scans all partitions in one call, or if that fails each by itself. Returns what those that answer have, and which do not
-/// answer; fails if none does.
-pub(crate) async fn scan_all(shared: &Shared, scan: Scan) -> Result<(Vec<Page>, BTreeSet<PartitionId>), Error> {
-    let failure = match shared.store.scan(None, scan.clone()).await {
-        Ok(pages) => return Ok((pages, BTreeSet::new())),
-        Err(error) => error,
-    };
-    let partitions = || (0..shared.description.partitions).map(PartitionId);
-    let answers = join_all(partitions().map(|partition| shared.store.scan(Some(partition), scan.clone()))).await;
-    let silent = partitions().zip(&answers).filter(|(_, answer)| answer.is_err()).map(|(partition, _)| partition);
-    let silent: BTreeSet<PartitionId> = silent.collect();
-    let pages: Vec<Vec<Page>> = answers.into_iter().flatten().collect();
-    match pages.is_empty() {
-        true => Err(failure),
-        false => Ok((merge_all(pages, scan.limit, scan.descending), silent)),
-    }
-}
+use weft_store::{Entry, Found, Page, Place, Range, Scan, Target};
 
 /// An execution with everything derived from it.
 #[derive(Clone, Debug)]

@@ -6,8 +6,9 @@
 
 use crate::client::Urgency;
 use crate::engine::Shared;
+use crate::outage;
 use crate::partition::Input;
-use crate::reads::{self, unavailable};
+use crate::reads::unavailable;
 use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -148,7 +149,7 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<Node>, Rejection> {
 }
 
 pub(crate) async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
-    let (pages, silent) = reads::scan_all(shared, registry_scan()).await?;
+    let (pages, silent) = outage::scan_all(shared, registry_scan()).await?;
     Ok(shared.nodes.renew(nodes_of(pages), &silent))
 }
 

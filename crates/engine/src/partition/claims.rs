@@ -612,10 +612,15 @@ impl Partition {
         }
     }
 
-    /// The store cannot be read: claims that wait for it are told.
+    /// Refuses the claims that wait for records, because the store cannot be read. Those that wait in every partition go on:
+    /// another one may have work for them, and this one is looked at again with the next recheck.
     pub(super) fn refuse_loading_claims(&mut self) {
         let places = self.claims.waiting.iter().filter(|(_, waiter)| waiter.loading).map(|(place, _)| *place);
         for place in places.collect::<Vec<_>>() {
+            if let Some(waiter) = self.claims.waiting.get_mut(&place).filter(|waiter| waiter.job.everywhere) {
+                waiter.loading = false;
+                continue;
+            }
             if !self.claims.waiting.get(&place).is_some_and(|waiter| waiter.job.seat.take()) {
                 self.claims.put_off(place, self.node.runtime.clock());
             } else if let Some(waiter) = self.claims.remove(place) {

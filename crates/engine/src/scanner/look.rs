@@ -1,7 +1,7 @@
 //! When the heads of the due index are looked at: all partitions in one call, and each by itself while that call does not
 //! show all of them. A look without an answer delays no other look.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weft_core::{PartitionId, Time};
 
 /// A look that is not answered by then keeps no other one waiting.
@@ -23,8 +23,10 @@ pub(super) struct Looks {
     /// The look at all partitions is under way.
     joint: bool,
     stage: Stage,
-    /// Looks at single partitions that are under way, by when they began.
+    /// Looks of rounds at single partitions that are under way, by when they began.
     single: BTreeMap<PartitionId, Time>,
+    /// Partitions that a look probes. No round waits for a probe, and none takes the place of a look in a round.
+    probes: BTreeSet<PartitionId>,
     /// The last round over single partitions was not answered whole.
     is_partial: bool,
 }
@@ -54,6 +56,7 @@ impl Looks {
             joint: false,
             stage: Stage::Idle,
             single: BTreeMap::new(),
+            probes: BTreeSet::new(),
             is_partial: false,
         }
     }
@@ -108,7 +111,7 @@ impl Looks {
         self.stage = match needs_round {
             false => Stage::Idle,
             true => {
-                let under_way = |partition: &PartitionId| self.single.contains_key(partition);
+                let under_way = |partition: &PartitionId| self.is_under_way(*partition);
                 let count = mine.len();
                 let rest: VecDeque<PartitionId> =
                     mine.into_iter().filter(|partition| !aside(*partition) && !under_way(partition)).collect();
@@ -128,14 +131,24 @@ impl Looks {
     }
 
     /// True if a look at this partition begins now, outside a round. One that is under way serves as well.
-    pub fn begin_probe(&mut self, partition: PartitionId, clock: Time) -> bool {
-        let is_new = !self.single.contains_key(&partition);
-        self.single.entry(partition).or_insert(clock);
-        is_new
+    pub fn begin_probe(&mut self, partition: PartitionId) -> bool {
+        !self.is_under_way(partition) && self.probes.insert(partition)
+    }
+
+    fn is_under_way(&self, partition: PartitionId) -> bool {
+        self.single.contains_key(&partition) || self.probes.contains(&partition)
+    }
+
+    /// Partitions whose look has had no answer for a second.
+    pub fn silent(&self, clock: Time) -> impl Iterator<Item = PartitionId> {
+        self.single.iter().filter(move |(_, began)| clock.since(**began) >= LATE_MS).map(|(partition, _)| *partition)
     }
 
     /// The look at a single partition has ended.
     pub fn single_ended(&mut self, partition: PartitionId, answered: bool) {
+        if self.probes.remove(&partition) {
+            return;
+        }
         self.single.remove(&partition);
         if let Stage::Round { is_whole, .. } = &mut self.stage {
             *is_whole &= answered;
@@ -170,5 +183,75 @@ impl Looks {
             Stage::Joint => self.began_at + LATE_MS,
             Stage::Round { .. } => self.single.values().filter_map(late).min().unwrap_or(Time::MAX),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u16 = 32;
+
+    fn parts(numbers: impl Iterator<Item = u16>) -> Vec<PartitionId> {
+        numbers.map(PartitionId).collect()
+    }
+
+    /// Looks whose joint call has failed, so that a round begins.
+    fn failed(clock: Time, aside: impl Fn(PartitionId) -> bool) -> Looks {
+        let mut looks = Looks::new(1_000, clock);
+        assert!(matches!(looks.begin(clock), Some(Begin::Joint)));
+        looks.joint_ended();
+        looks.retry(clock);
+        assert!(!looks.joint_over(false, parts(0..ALL), aside));
+        looks
+    }
+
+    #[test]
+    fn sr_10_a_round_looks_at_eight_partitions_at_a_time_and_leaves_silent_ones_after_a_second() {
+        let mut clock = Time::from_ms(5_000);
+        let mut looks = failed(clock, |_| false);
+        let first = looks.begin_single(clock);
+        assert_eq!(first, parts(0..8));
+        assert!(looks.begin_single(clock).is_empty());
+        looks.single_ended(first[0], true);
+        assert_eq!(looks.begin_single(clock), parts(8..9), "the place of one that has answered");
+        assert_eq!(looks.wakes_at(clock), clock + LATE_MS);
+        clock = clock + LATE_MS;
+        assert_eq!(looks.begin_single(clock), parts(9..17), "those that are silent give their places up");
+        assert_eq!(looks.silent(clock).count(), 8);
+    }
+
+    #[test]
+    fn sr_10_sr_17_probes_of_silent_partitions_keep_no_round_open_and_take_no_place_in_it() {
+        let mut clock = Time::from_ms(5_000);
+        let is_aside = |partition: PartitionId| partition.0 >= 8;
+        let mut looks = failed(clock, is_aside);
+        for partition in parts(8..ALL) {
+            assert!(looks.begin_probe(partition));
+            assert!(!looks.begin_probe(partition), "one that is under way serves as well");
+        }
+        let round = looks.begin_single(clock);
+        assert_eq!(round, parts(0..8), "all healthy partitions at once");
+        round.iter().for_each(|partition| looks.single_ended(*partition, true));
+        assert!(looks.round_over(clock), "no probe is waited for");
+        assert_eq!(
+            looks.wakes_at(clock),
+            clock + RETRY_MS,
+            "partitions were left out, so that the next round comes soon"
+        );
+        looks.single_ended(PartitionId(8), false);
+        assert!(looks.begin_probe(PartitionId(8)));
+
+        clock = clock + RETRY_MS;
+        assert!(matches!(looks.begin(clock), Some(Begin::Joint)));
+        assert!(!looks.is_late(clock));
+        clock = clock + LATE_MS;
+        assert!(looks.is_late(clock));
+        assert!(!looks.joint_over(false, parts(0..ALL), is_aside));
+        assert_eq!(looks.begin_single(clock), parts(0..8));
+        parts(0..8).iter().for_each(|partition| looks.single_ended(*partition, true));
+        assert!(looks.round_over(clock));
+        clock = clock + RETRY_MS;
+        assert!(matches!(looks.begin(clock), Some(Begin::Round)), "the joint call has not come back");
     }
 }

@@ -16,8 +16,8 @@ use crate::telemetry::meters::ScannerMeter;
 use futures_util::FutureExt;
 use futures_util::future::{self, Either};
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -29,6 +29,9 @@ use weft_store::{Error, Page, Range, Scan, Target};
 const RESTART_PANIC_MS: u64 = 5_000;
 /// A pass that has run for this time goes on and no longer counts against `scanners.at_once`: it gives its place up.
 const PLACE_MS: u64 = 1_000;
+/// How long passes of a scanner keep their places while another pass of it has given its place up: when many partitions give
+/// no answer, each must not cost the others a second.
+const PLACE_SHORT_MS: u64 = 50;
 /// A look that has no answer by then is given up.
 const LOOK_WAIT_MS: u64 = 10_000;
 const HEADS_PER_TIMER: usize = 256;
@@ -336,13 +339,22 @@ impl Runner {
         let is_due = |(duty, due): &(&Duty, &Due)| {
             due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
         };
-        let mut due: Vec<(Due, Duty)> = self.due.iter().filter(is_due).map(|(duty, due)| (*due, *duty)).collect();
+        // Partitions that answer come first: one that does not must not take their places.
+        let silent = self.silent(clock);
+        let order = |(duty, due): (&Duty, &Due)| (silent.contains(&duty.1), *due, *duty);
+        let mut due: Vec<(bool, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
         due.sort();
-        for (due, duty) in due {
+        let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !self.scanners[duty.0].timers().is_empty();
+        let waiting: BTreeSet<PartitionId> =
+            due.iter().map(|(_, _, duty)| duty).filter(|duty| may_probe(duty)).map(|duty| duty.1).collect();
+        for (_, due, duty) in due {
             if taken[duty.0] >= shared.config.scanners.at_once || shared.is_closing() {
                 continue;
             }
+            let is_own = self.scanners[duty.0].timers().is_empty();
             let is_probe = match self.aside.get_mut(&duty.1) {
+                // A pass of the embedding program may succeed without any call to the store.
+                Some(_) if is_own => continue,
                 Some(aside) if aside.probe_at() > clock && planted::on(Defect::DeadPartitionHidesOthers) => break,
                 Some(aside) if aside.probe_at() > clock => continue,
                 Some(aside) => {
@@ -356,12 +368,13 @@ impl Runner {
             self.running.insert(duty, Running { began_at: clock, due, is_probe });
             self.start(duty);
         }
-        // A partition in which nothing is known to be due is probed by a look.
+        // A partition in which nothing is known to be due is probed by a look. Where something is, a pass probes as soon as it
+        // has a place: a look succeeds although the store takes no commits.
         let mut probed = Vec::new();
         for (partition, aside) in &mut self.aside {
-            if aside.probe_at() <= clock {
+            if aside.probe_at() <= clock && !waiting.contains(partition) {
                 aside.begin_probe(clock);
-                if self.looks.begin_probe(*partition, clock) {
+                if self.looks.begin_probe(*partition) {
                     probed.push(*partition);
                 }
             }
@@ -371,13 +384,32 @@ impl Runner {
         }
     }
 
+    /// Partitions that were put aside, and those of which a pass or a look has been without an answer for a second.
+    fn silent(&self, clock: Time) -> BTreeSet<PartitionId> {
+        let slow = self.running.iter().filter(|(_, running)| clock.since(running.began_at) >= PLACE_MS);
+        let silent = self.aside.keys().copied().chain(slow.map(|(duty, _)| duty.1));
+        silent.chain(self.looks.silent(clock)).collect()
+    }
+
     /// Passes of each scanner that have a place.
     fn places_taken(&self, clock: Time) -> Vec<usize> {
+        let place_ms = self.place_ms(clock);
         let mut taken = vec![0; self.scanners.len()];
         for (duty, running) in &self.running {
-            taken[duty.0] += usize::from(clock.since(running.began_at) < PLACE_MS);
+            taken[duty.0] += usize::from(clock.since(running.began_at) < place_ms[duty.0]);
         }
         taken
+    }
+
+    /// How long passes of each scanner keep their places.
+    fn place_ms(&self, clock: Time) -> Vec<u64> {
+        let mut place_ms = vec![PLACE_MS; self.scanners.len()];
+        for (duty, running) in &self.running {
+            if clock.since(running.began_at) >= PLACE_MS {
+                place_ms[duty.0] = PLACE_SHORT_MS;
+            }
+        }
+        place_ms
     }
 
     fn start(&mut self, duty: Duty) {
@@ -561,20 +593,25 @@ impl Runner {
     fn wakes_at(&self, clock: Time) -> Time {
         let (now, at_once) = (self.shared.now(), self.shared.config.scanners.at_once);
         let mut wakes_at = self.looks.wakes_at(clock);
-        for aside in self.aside.values() {
+        for aside in self.aside.values().filter(|aside| aside.probe_at() > clock) {
             wakes_at = wakes_at.min(aside.probe_at());
         }
         if at_once == 0 {
             return wakes_at;
         }
-        let taken = self.places_taken(clock);
+        let (taken, place_ms) = (self.places_taken(clock), self.place_ms(clock));
         let freed_at = |place: usize| {
             let of_it = self.running.iter().filter(|(duty, _)| duty.0 == place);
-            of_it.map(|(_, running)| running.began_at + PLACE_MS).filter(|freed| *freed > clock).min().unwrap_or(clock)
+            of_it
+                .map(|(_, running)| running.began_at + place_ms[place])
+                .filter(|freed| *freed > clock)
+                .min()
+                .unwrap_or(clock)
         };
         for (duty, (at, _)) in self.due.iter().filter(|(duty, _)| !self.running.contains_key(duty)) {
-            // A partition that is put aside waits for its probe.
-            if self.aside.contains_key(&duty.1) {
+            // A partition that was put aside waits for its probe, and a probe whose time has come for a place.
+            let is_own = self.scanners[duty.0].timers().is_empty();
+            if self.aside.get(&duty.1).is_some_and(|aside| is_own || aside.probe_at() > clock) {
                 continue;
             }
             let at = self.panicked.get(duty).map_or(*at, |again_at| *again_at.max(at));

@@ -7,6 +7,7 @@ mod audit;
 mod bulk;
 mod calls;
 mod claims;
+mod cluster;
 mod flows;
 mod keys;
 mod kit;

@@ -168,6 +168,48 @@ async fn sr_1_a_scanner_that_hangs_stops_no_other_and_ends_no_cycle() {
     .await;
 }
 
+/// Whether a scan touches a partition that gives no answer: three of four do not.
+fn is_of_silent(asked: &Asked) -> bool {
+    match asked {
+        Asked::Scan(Some(partition), _) => !partition.0.is_multiple_of(4),
+        Asked::Scan(None, _) => true,
+        _ => false,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_1_sr_17_many_partitions_without_answer_make_the_others_late_by_a_second_once() {
+    in_time(async {
+        let bench = Bench::configured_with(&Memory, 64, ScannerConfig::default()).await;
+        let began_at = bench.engine.now();
+        let delays = async || {
+            let mut delays = Vec::new();
+            for partition in (0..64).step_by(4).map(PartitionId) {
+                delays.push(bench.entries_in(partition, Timer::Until).await);
+            }
+            delays
+        };
+        spread(&bench, 512, 6_000).await;
+        let later = delays().await;
+        assert!(!later.contains(&0), "{later:?}");
+        spread(&bench, 512, 1_000).await;
+        bench.probe.stall(is_of_silent);
+        let until = async |ms: u64| {
+            while bench.engine.now() < began_at + ms {
+                bench.pass(50).await;
+            }
+        };
+        until(3_000).await;
+        assert_eq!(delays().await, later, "48 partitions give no answer, and the others are served within two seconds");
+        until(6_100).await;
+        assert_eq!(delays().await, vec![0; 16], "partitions that answer come first once the others are known");
+        bench.probe.obey();
+        until(20_000).await;
+        assert_eq!(bench.count("weft_scanner_items_total", &[DELAYS, "processed"]), 1_024, "each once");
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn sr_8_a_pass_that_panics_is_counted_and_its_duty_begins_again_after_five_seconds() {
     in_time(async {
