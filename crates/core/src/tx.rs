@@ -39,8 +39,8 @@ pub enum Lookup<'a> {
         record: &'a Record,
         revision: CommitId,
     },
-    /// The store has it, but its bytes do not decode.
-    Damaged(&'a DecodeError),
+    /// The store has it at this revision, but its bytes do not decode.
+    Damaged(&'a DecodeError, CommitId),
 }
 
 /// The records under a batch: the cache, and what earlier commits that are on their way have written.
@@ -89,9 +89,7 @@ pub struct Tx<'a> {
     reads: BTreeMap<Key, Option<CommitId>>,
     /// Records read in the state in which earlier commands of the batch left them.
     batch_reads: BTreeSet<Key>,
-    /// Met, and of no help: what goes on without them does not rest on them.
-    damaged: BTreeSet<Key>,
-    /// Records to write with every entry of the due index that they have (`rearm`).
+    /// Records of which every timer is added to the due index (`rearm`).
     rearmed: BTreeSet<Key>,
     /// The refusal for a record in a format of a later version, which replaces whatever the rule answered.
     newer: Option<Rejection>,
@@ -162,7 +160,9 @@ impl Effects {
             let slot = overlay.slots.entry(key).or_insert_with(|| {
                 let (seen, old_due, old_facets) = match base.get(&key) {
                     Lookup::Present { record, revision } => (Some(revision), record.due(), Some(record.facets())),
-                    Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new(), None),
+                    // A blind delete leaves the revision to whoever has read the damaged record.
+                    Lookup::Damaged(_, revision) => (pending.is_checked().then_some(revision), Vec::new(), None),
+                    Lookup::Absent | Lookup::Unknown => (None, Vec::new(), None),
                 };
                 if pending.is_checked() && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
                     overlay.torn.insert(key);
@@ -221,7 +221,6 @@ impl<'a> Tx<'a> {
             kept_weight: 0,
             reads: BTreeMap::new(),
             batch_reads: BTreeSet::new(),
-            damaged: BTreeSet::new(),
             rearmed: BTreeSet::new(),
             newer: None,
             due_drops: Vec::new(),
@@ -299,7 +298,7 @@ impl<'a> Tx<'a> {
                 self.reads.insert(key, Some(revision));
                 self.with_parts(key, record, parts)
             }
-            Lookup::Damaged(error) => {
+            Lookup::Damaged(error, revision) => {
                 let rejection = match error {
                     error if error.is_newer => Rejection::NewerFormat { what: format!("{key:?}: {error}").into() },
                     error if error.is_unknown_policy => Rejection::UnknownPolicy { what: error.why.as_str().into() },
@@ -308,7 +307,8 @@ impl<'a> Tx<'a> {
                 if error.is_newer {
                     self.newer = Some(rejection.clone());
                 }
-                self.damaged.insert(key);
+                // Restored bytes may change what the command does, so what goes on without the record rests on it too.
+                self.reads.insert(key, Some(revision));
                 Err(rejection.into())
             }
         }
@@ -324,7 +324,7 @@ impl<'a> Tx<'a> {
         }
         self.overlay.get(key).or_else(|| match self.base.get(key) {
             Lookup::Unknown => None,
-            Lookup::Absent | Lookup::Damaged(_) => Some(None),
+            Lookup::Absent | Lookup::Damaged(..) => Some(None),
             Lookup::Present { record, .. } => Some(Some(record)),
         })
     }
@@ -353,14 +353,14 @@ impl<'a> Tx<'a> {
         self.get(key, PartMask::NONE)?;
         Ok(match self.base.get(&key) {
             Lookup::Present { revision, .. } => Some(revision),
-            Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+            Lookup::Unknown | Lookup::Absent | Lookup::Damaged(..) => None,
         })
     }
 
     /// What can still be read of an execution that the store has and that does not decode.
     pub(crate) fn remnant(&self, key: &Key) -> Option<Remnant> {
         match self.base.get(key) {
-            Lookup::Damaged(error) => error.remnant.as_deref().cloned(),
+            Lookup::Damaged(error, _) => error.remnant.as_deref().cloned(),
             Lookup::Unknown | Lookup::Absent | Lookup::Present { .. } => None,
         }
     }
@@ -443,7 +443,7 @@ impl<'a> Tx<'a> {
             Some(record) => record,
             None => match self.base.get(key) {
                 Lookup::Present { record, .. } => Some(record),
-                Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+                Lookup::Unknown | Lookup::Absent | Lookup::Damaged(..) => None,
             },
         }
     }
@@ -610,7 +610,7 @@ impl<'a> Tx<'a> {
 
     /// The records below the batch that the command looked at.
     pub fn read_keys(&self) -> impl Iterator<Item = &Key> {
-        self.reads.keys().chain(&self.damaged)
+        self.reads.keys()
     }
 
     /// The lists that the command has read, each with the execution after which the read began.
