@@ -525,6 +525,12 @@ impl<'a> Tx<'a> {
 
     pub fn put_execution(&mut self, mut execution: Execution) {
         execution.hot.updated_at = self.now;
+        if let Some(flow) = execution.member().map(|member| member.flow).filter(|_| !execution.is_done())
+            && matches!(self.before(&execution.key()), Some(Record::Execution(before)) if before.is_done())
+        {
+            // An ended member that lives again re-enters the index of live members, which a loaded list does not have yet.
+            self.listed.push((List::LiveMembers(flow), execution.id));
+        }
         let partition = execution.id.partition();
         let mut record = Record::Execution(Box::new(execution));
         let gone = trouble::forget_disarmed(&mut record);

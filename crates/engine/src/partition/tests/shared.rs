@@ -2,14 +2,15 @@
 
 use super::*;
 use weft_core::change::{Body, Change, Write};
+use weft_core::command::{CancelFlow, DeadlineWish, Downstream, Release, Replay, SealFlow, Steps};
 use weft_core::command::{ChangePriority, ChildrenRule, Fence, ForceFail, Hold, NewEdge, NewFlow, NewMember};
-use weft_core::command::{Release, Submit, SubmitFlow, WaitChildren};
+use weft_core::command::{Submit, SubmitFlow, WaitChildren};
 use weft_core::flow::member_id;
 use weft_core::flow::plan::Plan;
 use weft_core::record::Record;
 use weft_core::record::edge::On;
 use weft_core::record::execution::{self, HoldKey, PublicState, State};
-use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Growth};
+use weft_core::record::flow::{CompletionPolicy, FailurePolicy, Growth, Mode, Remaining};
 use weft_core::record::member::MAIN;
 use weft_core::record::register::Subject;
 use weft_core::tx::Overlay;
@@ -27,6 +28,11 @@ impl Bench {
 
     /// A flow of these members, each of which waits for the one before it.
     pub(super) fn chain(&self, keys: &[&str]) -> (FlowId, Command) {
+        self.flow(keys, true)
+    }
+
+    /// The same chain, sealed or not.
+    pub(super) fn flow(&self, keys: &[&str], seal: bool) -> (FlowId, Command) {
         let id = FlowId::new(HERE, crate::engine::fresh_uuid(&*self.hand, self.hand.clock()));
         let config = &self.partition.node.config;
         let submit = Submission::new("mail").command(ExecutionId::new(HERE, id.uuid()), &config.policy);
@@ -44,7 +50,7 @@ impl Bench {
             failure: FailurePolicy::Isolate,
             completion: CompletionPolicy::AllTerminal,
             growth: Growth::Dynamic,
-            seal: true,
+            seal,
             seal_by_ms: None,
             deadline: None,
             retention_ms: Some(86_400_000),
@@ -111,6 +117,23 @@ impl Bench {
         self.step();
         keys.into_iter().map(|(key, _)| key).collect()
     }
+}
+
+pub(super) fn seal(flow: FlowId) -> Command {
+    Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None })
+}
+
+pub(super) fn replay(id: ExecutionId) -> Command {
+    Command::Replay(Replay {
+        id,
+        reason: "".into(),
+        deadline: DeadlineWish::Keep,
+        delay_ms: None,
+        priority: None,
+        steps: Steps::Clear,
+        downstream: Downstream::Reopen,
+        ignore_dependencies: false,
+    })
 }
 
 pub(super) fn force_fail(id: ExecutionId) -> Command {
@@ -328,6 +351,31 @@ fn a_list_that_was_scanned_before_a_commit_of_another_node_is_scanned_again() {
     answer(&mut bench, commit);
     bench.settle();
     assert_eq!(family.waited_for(&bench), [first, second]);
+}
+
+#[test]
+fn e20_a_member_that_a_replay_in_flight_revives_is_sealed_with_its_flow() {
+    let mut bench = Bench::new(Config::default());
+    let (flow, command) = bench.flow(&["a", "b"], false);
+    bench.done(command).expect("the flow is made");
+    let id = member_id(flow, "a");
+    bench.done(force_fail(id)).expect("it ends unsealed");
+    let _replay = bench.call(shop(), replay(id));
+    bench.step();
+    while let Some(at) = bench.calls.iter().position(|call| !is_commit(call)) {
+        let effect = bench.calls.remove(at);
+        answer(&mut bench, effect);
+    }
+    let mut seal = bench.call(shop(), seal(flow));
+    bench.step();
+    while let Some(at) = bench.calls.iter().position(|call| !is_commit(call)) {
+        let effect = bench.calls.remove(at);
+        answer(&mut bench, effect);
+    }
+    bench.settle();
+    assert!(seal.try_recv().expect("it is answered")[0].is_ok());
+    let Some(Record::Flow(flow)) = bench.stored(Key::Flow(flow)) else { panic!("it is there") };
+    assert_eq!((flow.hot.unsealed, flow.hot.sealed_at.is_some()), (0, true));
 }
 
 #[test]
