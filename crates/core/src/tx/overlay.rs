@@ -103,6 +103,11 @@ impl Overlay {
         &self.torn
     }
 
+    /// True if a command of the batch has read a list, so that the commit must follow the head it expects.
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     /// What this batch adds to lists.
     pub fn new_listed(&self) -> &BTreeMap<List, Vec<ExecutionId>> {
         &self.listed

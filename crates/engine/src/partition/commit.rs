@@ -368,6 +368,12 @@ impl Partition {
         if head.position != flying.expect.position.next() {
             self.foreign += 1;
             self.lists.clear();
+            if self.open.overlay.is_strict() {
+                // It will expect a head that proves nothing: the other commits before that are not in the lists it rests on.
+                self.take_back(Vec::new(), Vec::new());
+                self.ready.clear();
+                self.claims.retry_all();
+            }
         }
         self.lists.extend(&flying.listed);
         self.take_own_head(head);

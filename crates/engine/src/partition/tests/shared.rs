@@ -354,6 +354,31 @@ fn a_list_that_was_scanned_before_a_commit_of_another_node_is_scanned_again() {
 }
 
 #[test]
+fn ri_5_a_batch_that_rests_on_a_list_runs_again_after_a_commit_of_another_node_came_before_ours() {
+    let mut bench = Bench::new(Config::default());
+    let mut other = bench.beside();
+    let family = Family::new(&mut bench);
+    let first = family.child(&mut bench);
+    bench.submit(Submission::new("mail"));
+    bench.step();
+    let mut wait = bench.call(shop(), family.wait());
+    bench.step();
+    while let Some(at) = bench.calls.iter().position(|call| !is_commit(call)) {
+        let effect = bench.calls.remove(at);
+        answer(&mut bench, effect);
+    }
+    assert!(bench.partition.open.overlay.is_strict(), "it runs behind the commit in flight");
+    other.submit(Submission::new("mail"));
+    other.settle();
+    let commit = pick(&mut bench, is_commit);
+    let arrival = bench.perform(commit);
+    bench.partition.arrive(arrival);
+    assert!(bench.partition.open.is_empty(), "its list may lack what the other node has added");
+    bench.settle();
+    assert_eq!((family.waited_for(&bench), wait.try_recv().is_ok()), (vec![first], true));
+}
+
+#[test]
 fn e20_a_member_that_a_replay_in_flight_revives_is_sealed_with_its_flow() {
     let mut bench = Bench::new(Config::default());
     let (flow, command) = bench.flow(&["a", "b"], false);
