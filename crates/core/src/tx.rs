@@ -167,13 +167,12 @@ impl Effects {
                 if pending.is_checked() && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
                     overlay.torn.insert(key);
                 }
-                Slot { seen, blind: false, old_due, old_facets, record: None, weight: 0, encoded: None }
+                let blind = !pending.is_checked() && seen.is_none();
+                Slot { seen, blind, rearm: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
             slot.take_back();
             overlay.unencoded.push(key);
-            if self.rearmed.contains(&key) {
-                slot.old_due.clear();
-            }
+            slot.rearm |= self.rearmed.contains(&key);
             // Written once, however often the batch changes it.
             let weight = pending.weight();
             overlay.weight += weight;
@@ -517,7 +516,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Writes a record with every entry of the due index that it has, also those that were there before.
+    /// Writes a record and adds every timer that it has to the due index, also timers that it had before.
     pub(crate) fn rearm(&mut self, record: Record) {
         self.rearmed.insert(record.key());
         self.put(record);

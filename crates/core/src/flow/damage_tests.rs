@@ -15,6 +15,7 @@ use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::record::{DeadLetter, Key, Record};
 use crate::reply::{Children, InputValue, Reply, Retried};
 use crate::schema::{Timer, execution as schema, flow as flow_schema};
+use crate::time::Time;
 use crate::{ExecutionId, FlowId};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -508,3 +509,21 @@ fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
     );
     assert!(world.execution(held.id).lease().is_some(), "nothing has changed");
 }
+#[test]
+fn e11_a_retry_after_a_change_in_its_batch_leaves_no_timer_that_the_record_has_no_more() {
+    let mut world = World::new();
+    let id = world.submit(|cmd| {
+        cmd.start = Some(When::At(Time::from_ms(50_000)));
+        cmd.deadline = Some(When::At(Time::from_ms(90_000)));
+    });
+    let key = Key::Execution(id);
+    let good = damage(&mut world, id, schema::HOT);
+    let letter = drop_entry(&mut world, key, Timer::Until);
+    world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, good);
+    let retry = Command::RetryParked(RetryParked { letter, partition: PARTITION });
+    let answers = world.together(&[call(calls::force_fail(id)), call(retry)]);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let timers: Vec<_> = world.due.iter().filter(|entry| entry.key[..] == key.to_bytes().as_slice()[..]).collect();
+    assert_eq!(timers.iter().filter_map(|entry| entry.timer()).collect::<Vec<_>>(), [Timer::Retention]);
+}
+
