@@ -187,11 +187,7 @@ impl Effects {
                     }
                     slot.record = Some(record);
                 }
-                Pending::Delete => slot.record = None,
-                Pending::DeleteBlind => {
-                    slot.blind = slot.seen.is_none() && slot.record.is_none();
-                    slot.record = None;
-                }
+                Pending::Delete | Pending::DeleteBlind => slot.record = None,
             }
         }
         for (list, id) in self.listed {
