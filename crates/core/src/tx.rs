@@ -470,7 +470,8 @@ impl<'a> Tx<'a> {
         keys.into_iter().fold(false, |missing, key| self.prefetch(key, PartMask::NONE) | missing)
     }
 
-    /// Writes a record whose id is fresh; it is not looked up, the commit proves that it was absent.
+    /// Inserts a record that is absent, because its id is fresh or the caller has looked it up. It is not looked up here: the
+    /// commit conflicts if the record is there, each time it is tried.
     pub fn insert(&mut self, record: Record) {
         match &record {
             Record::Execution(execution) => {

@@ -509,6 +509,23 @@ fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
     );
     assert!(world.execution(held.id).lease().is_some(), "nothing has changed");
 }
+
+#[test]
+fn fl_205_a_member_that_has_a_tombstone_from_a_discard_is_purged_and_keeps_it() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let id = member_id(flow, "b");
+    world.fail_member(flow, "a");
+    world.fail_member(flow, "b");
+    let purge = || Command::Purge(Purge { id, reason: "".into() });
+    // As a discard leaves it that was followed by the bytes of a backup.
+    let mut other = world.clone();
+    other.run(purge()).unwrap();
+    world.records.insert(Key::Tombstone(id), other.records[&Key::Tombstone(id)].clone());
+    assert_eq!(world.run(purge()), Ok(Reply::Purged));
+    assert_eq!((world.record(Key::Execution(id)), world.record(Key::Tombstone(id)).is_some()), (None, true));
+}
+
 #[test]
 fn e11_a_retry_after_a_change_in_its_batch_leaves_no_timer_that_the_record_has_no_more() {
     let mut world = World::new();
