@@ -554,8 +554,8 @@ impl Partition {
             .after_rounds(rounds)
             .closed_at(self.node.description.batch_records);
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
-        let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
-        match applied {
+        let has_missed = tx.misses().next().is_some();
+        match answer_of(applied, has_missed) {
             Err(Stop::Miss) => {
                 self.effort.misses += 1;
                 Ran::Miss(tx.misses().collect())
@@ -677,6 +677,15 @@ impl Partition {
             let _ = waiting.reply.send(answers);
         }
     }
+}
+
+/// What a command came to that may have panicked. A panic after a miss is a miss: the command may only have gone on without
+/// a record that is not loaded.
+fn answer_of(ran: std::thread::Result<Result<Applied, Stop>>, has_missed: bool) -> Result<Applied, Stop> {
+    ran.unwrap_or_else(|_| match has_missed {
+        true => Err(Stop::Miss),
+        false => Err(Stop::Rejected(Rejection::internal("a rule panicked"))),
+    })
 }
 
 enum Ran {

@@ -404,6 +404,13 @@ fn e20_a_member_that_a_replay_in_flight_revives_is_sealed_with_its_flow() {
 }
 
 #[test]
+fn sec_18_a_panic_after_a_miss_is_a_miss() {
+    let panicked = || Err(Box::new("no such record") as Box<dyn std::any::Any + Send>);
+    assert_eq!(answer_of(panicked(), true), Err(Stop::Miss));
+    assert!(matches!(answer_of(panicked(), false), Err(Stop::Rejected(Rejection::Internal { .. }))));
+}
+
+#[test]
 fn an_answer_that_writes_nothing_rests_on_a_list_that_was_scanned_since_the_call() {
     let mut bench = Bench::new(Config::default());
     let mut other = bench.beside();
