@@ -505,12 +505,15 @@ impl Partition {
                     item.reloads += 1;
                     // With the parts that were loaded before: missing ones would be read in another turn than the rest.
                     let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
-                    let misses = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key))).collect();
+                    let records = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key)));
+                    let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after)));
+                    let misses = misses.collect();
                     self.forget(&looked.reads);
+                    self.lists.forget(&looked.lists);
                     return self.stall(item, misses);
                 }
                 // Other nodes keep writing these records, so nothing shows whether an invariant is broken.
-                Err(Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Overload })
+                Err(CONTENDED)
             }
             Ran::Answer(answer, _) => answer,
             Ran::Miss(misses) => {
@@ -714,6 +717,12 @@ impl Looked {
 
 /// How often a command runs again because records of different moments look as if an invariant broke.
 const RELOADS_MAX: u32 = 16;
+
+/// How often a command of a scanner runs again after conflicts with other writers. Its next pass finds the item again.
+const RERUNS_MAX: u32 = 3;
+
+/// The refusal of a command that other nodes keep from its records.
+const CONTENDED: Rejection = Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Contended };
 
 /// Commands that run before the store is asked again whether the commit on its way has arrived.
 const SLICE: usize = 16;
