@@ -134,6 +134,8 @@ struct Item {
     reloads: u32,
     /// How often it missed something.
     rounds: u32,
+    /// How often it was run again after a conflict with another writer.
+    reruns: u32,
     /// Work that a commit left, of which one piece or few share a batch.
     left_over: bool,
 }
@@ -419,6 +421,7 @@ impl Partition {
             turn,
             reloads: 0,
             rounds: 0,
+            reruns: 0,
             left_over: false,
         }));
     }
@@ -430,7 +433,7 @@ impl Partition {
         let entropy = self.node.runtime.random();
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
         let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
-        let item = Item { job, at: 0, call, turn: self.turn, reloads: 0, rounds: 0, left_over: true };
+        let item = Item { job, at: 0, call, turn: self.turn, reloads: 0, rounds: 0, reruns: 0, left_over: true };
         if self.left_works.insert((key, timer)) {
             self.left.push_back(item);
         } else if let Some(known) = self.left.iter_mut().find(|known| known.work() == Some((key, timer))) {

@@ -420,6 +420,41 @@ fn e20_a_member_that_a_replay_in_flight_revives_is_sealed_with_its_flow() {
 }
 
 #[test]
+fn sr_20_a_command_of_a_scanner_is_left_to_its_next_pass_after_three_more_tries() {
+    let [engine, client] = [Principal::engine(), shop()].map(|principal| {
+        let mut other = Bench::new(Config::default());
+        let id = other.submit(Submission::new("mail"));
+        other.settle();
+        let mut bench = other.beside();
+        let is_engine = principal.is_engine();
+        let command = match is_engine {
+            // Only drops an entry that the record does not have.
+            true => Command::Expire(Expire {
+                key: Some(Key::Execution(id)),
+                timer: Timer::Retention,
+                due: Time::from_ms(500),
+                entropy: 0,
+            }),
+            false => Command::ChangePriority(ChangePriority { id, priority: 7, reason: "".into() }),
+        };
+        let mut answer = bench.call(principal, command);
+        let mut conflicts = 0;
+        bench.step();
+        while let Some(effect) = bench.calls.pop() {
+            if is_commit(&effect) && conflicts < 6 {
+                conflicts += 1;
+                other.toggle(id);
+            }
+            let arrival = bench.perform(effect);
+            bench.partition.arrive(arrival);
+            bench.step();
+        }
+        (conflicts, answer.try_recv().expect("it is answered").remove(0).map(|_| ()))
+    });
+    assert_eq!((engine, client), ((4, Err(CONTENDED)), (6, Ok(()))));
+}
+
+#[test]
 fn sec_18_a_panic_after_a_miss_is_a_miss() {
     let panicked = || Err(Box::new("no such record") as Box<dyn std::any::Any + Send>);
     assert_eq!(answer_of(panicked(), true), Err(Stop::Miss));
