@@ -106,10 +106,12 @@ fn tests(session: &Session) -> Line {
     }
 }
 
-/// Defects on purpose, each of which the simulator's checkers or a race of two nodes must find: a build of few crates.
+/// Defects on purpose, each of which a test must find: of the core, of a store, a race of two nodes, or the simulator's
+/// checkers. All in one build of few crates.
 fn planted(session: &Session) -> Line {
     let filter = session.filter.as_deref().unwrap_or("planted");
-    let line = "test --package weft-sim --package weft-engine --features planted --locked --no-fail-fast --";
+    let line = "test --package weft-core --package weft-store --package weft-engine --package weft-sim \
+                --features planted --locked --no-fail-fast --";
     Line::cargo(line).word(filter).with(&session.variables)
 }
 
@@ -176,6 +178,21 @@ mod tests {
         assert_eq!(names(true, Some("ex_22")), ["tests"]);
         assert_eq!(names(true, Some("planted_epoch")), ["tests", "planted"]);
         assert_eq!(names(true, Some("otel")), ["tests", "traces"]);
+    }
+
+    /// The command line builds the simulator in, and has no planted tests of its own.
+    #[test]
+    fn every_crate_in_which_a_defect_can_be_planted_is_tested() {
+        let line = planted(&Session::default()).to_string();
+        let crates = std::fs::read_dir(crate::run::root().join("crates")).unwrap();
+        let manifests = crates.map(|found| found.unwrap().path().join("Cargo.toml"));
+        for manifest in manifests.filter(|manifest| !manifest.ends_with("cli/Cargo.toml")) {
+            let text = std::fs::read_to_string(&manifest).unwrap();
+            let name = text.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"');
+            if text.contains("\nplanted = [") {
+                assert!(line.contains(&format!("--package {name} ")), "{name} is not in `{line}`");
+            }
+        }
     }
 
     #[test]

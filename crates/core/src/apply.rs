@@ -210,8 +210,11 @@ pub(crate) fn run(tx: &mut Tx<'_>, call: &Call) -> Result<Reply, Stop> {
     let target = target(&call.command);
     if audit::prefetch(tx, call, target) {
         // The rule says what it lacks as well; whatever it does is dropped with the miss.
-        let _ = act(tx, call);
-        return Err(Stop::Miss);
+        return match act(tx, call) {
+            // It gave up on loading anything more: a miss that names nothing would wait for ever.
+            Err(refused) if !tx.has_missed() => Err(refused),
+            _ => Err(Stop::Miss),
+        };
     }
     let before = audit::before(tx, call, target)?;
     let reply = act(tx, call)?;

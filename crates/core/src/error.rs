@@ -203,6 +203,8 @@ pub enum BusyCause {
     StoreRefused,
     /// The store has no room: its disk is full, or its memory has reached a limit.
     StoreFull,
+    /// Other nodes keep changing the records that the command needs.
+    Contended,
 }
 
 impl BusyCause {
@@ -211,6 +213,7 @@ impl BusyCause {
             Self::Overload => "overload",
             Self::StoreRefused => "store_refused",
             Self::StoreFull => "store_full",
+            Self::Contended => "contended",
         }
     }
 }
@@ -454,6 +457,7 @@ impl fmt::Display for Rejection {
                     BusyCause::Overload => "too much work waits",
                     BusyCause::StoreRefused => "the store takes no commit now",
                     BusyCause::StoreFull => "the store is full, make room for it",
+                    BusyCause::Contended => "other nodes keep changing the same records",
                 };
                 write!(f, "could not take the call: {why}; repeat it after {retry_after_ms} ms")
             }

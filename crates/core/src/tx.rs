@@ -39,8 +39,8 @@ pub enum Lookup<'a> {
         record: &'a Record,
         revision: CommitId,
     },
-    /// The store has it, but its bytes do not decode.
-    Damaged(&'a DecodeError),
+    /// The store has it at this revision, but its bytes do not decode.
+    Damaged(&'a DecodeError, CommitId),
 }
 
 /// The records under a batch: the cache, and what earlier commits that are on their way have written.
@@ -89,9 +89,7 @@ pub struct Tx<'a> {
     reads: BTreeMap<Key, Option<CommitId>>,
     /// Records read in the state in which earlier commands of the batch left them.
     batch_reads: BTreeSet<Key>,
-    /// Met, and of no help: what goes on without them does not rest on them.
-    damaged: BTreeSet<Key>,
-    /// Records to write with every entry of the due index that they have (`rearm`).
+    /// Records of which every timer is added to the due index (`rearm`).
     rearmed: BTreeSet<Key>,
     /// The refusal for a record in a format of a later version, which replaces whatever the rule answered.
     newer: Option<Rejection>,
@@ -162,18 +160,19 @@ impl Effects {
             let slot = overlay.slots.entry(key).or_insert_with(|| {
                 let (seen, old_due, old_facets) = match base.get(&key) {
                     Lookup::Present { record, revision } => (Some(revision), record.due(), Some(record.facets())),
-                    Lookup::Absent | Lookup::Unknown | Lookup::Damaged(_) => (None, Vec::new(), None),
+                    // A blind delete leaves the revision to whoever has read the damaged record.
+                    Lookup::Damaged(_, revision) => (pending.is_checked().then_some(revision), Vec::new(), None),
+                    Lookup::Absent | Lookup::Unknown => (None, Vec::new(), None),
                 };
                 if pending.is_checked() && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
                     overlay.torn.insert(key);
                 }
-                Slot { seen, blind: false, old_due, old_facets, record: None, weight: 0, encoded: None }
+                let blind = !pending.is_checked() && seen.is_none();
+                Slot { seen, blind, rearm: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
             slot.take_back();
             overlay.unencoded.push(key);
-            if self.rearmed.contains(&key) {
-                slot.old_due.clear();
-            }
+            slot.rearm |= self.rearmed.contains(&key);
             // Written once, however often the batch changes it.
             let weight = pending.weight();
             overlay.weight += weight;
@@ -188,11 +187,7 @@ impl Effects {
                     }
                     slot.record = Some(record);
                 }
-                Pending::Delete => slot.record = None,
-                Pending::DeleteBlind => {
-                    slot.blind = slot.seen.is_none() && slot.record.is_none();
-                    slot.record = None;
-                }
+                Pending::Delete | Pending::DeleteBlind => slot.record = None,
             }
         }
         for (list, id) in self.listed {
@@ -221,7 +216,6 @@ impl<'a> Tx<'a> {
             kept_weight: 0,
             reads: BTreeMap::new(),
             batch_reads: BTreeSet::new(),
-            damaged: BTreeSet::new(),
             rearmed: BTreeSet::new(),
             newer: None,
             due_drops: Vec::new(),
@@ -299,7 +293,7 @@ impl<'a> Tx<'a> {
                 self.reads.insert(key, Some(revision));
                 self.with_parts(key, record, parts)
             }
-            Lookup::Damaged(error) => {
+            Lookup::Damaged(error, revision) => {
                 let rejection = match error {
                     error if error.is_newer => Rejection::NewerFormat { what: format!("{key:?}: {error}").into() },
                     error if error.is_unknown_policy => Rejection::UnknownPolicy { what: error.why.as_str().into() },
@@ -308,7 +302,8 @@ impl<'a> Tx<'a> {
                 if error.is_newer {
                     self.newer = Some(rejection.clone());
                 }
-                self.damaged.insert(key);
+                // Restored bytes may change what the command does, so what goes on without the record rests on it too.
+                self.reads.insert(key, Some(revision));
                 Err(rejection.into())
             }
         }
@@ -324,7 +319,7 @@ impl<'a> Tx<'a> {
         }
         self.overlay.get(key).or_else(|| match self.base.get(key) {
             Lookup::Unknown => None,
-            Lookup::Absent | Lookup::Damaged(_) => Some(None),
+            Lookup::Absent | Lookup::Damaged(..) => Some(None),
             Lookup::Present { record, .. } => Some(Some(record)),
         })
     }
@@ -353,14 +348,14 @@ impl<'a> Tx<'a> {
         self.get(key, PartMask::NONE)?;
         Ok(match self.base.get(&key) {
             Lookup::Present { revision, .. } => Some(revision),
-            Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+            Lookup::Unknown | Lookup::Absent | Lookup::Damaged(..) => None,
         })
     }
 
     /// What can still be read of an execution that the store has and that does not decode.
     pub(crate) fn remnant(&self, key: &Key) -> Option<Remnant> {
         match self.base.get(key) {
-            Lookup::Damaged(error) => error.remnant.as_deref().cloned(),
+            Lookup::Damaged(error, _) => error.remnant.as_deref().cloned(),
             Lookup::Unknown | Lookup::Absent | Lookup::Present { .. } => None,
         }
     }
@@ -443,7 +438,7 @@ impl<'a> Tx<'a> {
             Some(record) => record,
             None => match self.base.get(key) {
                 Lookup::Present { record, .. } => Some(record),
-                Lookup::Unknown | Lookup::Absent | Lookup::Damaged(_) => None,
+                Lookup::Unknown | Lookup::Absent | Lookup::Damaged(..) => None,
             },
         }
     }
@@ -475,7 +470,8 @@ impl<'a> Tx<'a> {
         keys.into_iter().fold(false, |missing, key| self.prefetch(key, PartMask::NONE) | missing)
     }
 
-    /// Writes a record whose id is fresh; it is not looked up, the commit proves that it was absent.
+    /// Inserts a record that is absent, because its id is fresh or the caller has looked it up. It is not looked up here: the
+    /// commit conflicts if the record is there, each time it is tried.
     pub fn insert(&mut self, record: Record) {
         match &record {
             Record::Execution(execution) => {
@@ -517,7 +513,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// Writes a record with every entry of the due index that it has, also those that were there before.
+    /// Writes a record and adds every timer that it has to the due index, also timers that it had before.
     pub(crate) fn rearm(&mut self, record: Record) {
         self.rearmed.insert(record.key());
         self.put(record);
@@ -525,6 +521,12 @@ impl<'a> Tx<'a> {
 
     pub fn put_execution(&mut self, mut execution: Execution) {
         execution.hot.updated_at = self.now;
+        if let Some(flow) = execution.member().map(|member| member.flow).filter(|_| !execution.is_done())
+            && matches!(self.before(&execution.key()), Some(Record::Execution(before)) if before.is_done())
+        {
+            // An ended member that lives again re-enters the index of live members, which a loaded list does not have yet.
+            self.listed.push((List::LiveMembers(flow), execution.id));
+        }
         let partition = execution.id.partition();
         let mut record = Record::Execution(Box::new(execution));
         let gone = trouble::forget_disarmed(&mut record);
@@ -610,7 +612,7 @@ impl<'a> Tx<'a> {
 
     /// The records below the batch that the command looked at.
     pub fn read_keys(&self) -> impl Iterator<Item = &Key> {
-        self.reads.keys().chain(&self.damaged)
+        self.reads.keys()
     }
 
     /// The lists that the command has read, each with the execution after which the read began.

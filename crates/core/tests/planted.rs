@@ -30,7 +30,7 @@ fn claimed() -> (World, ExecutionId, Fence) {
 }
 
 #[test]
-fn a_broken_fence_shows() {
+fn a_planted_defect_of_fences_shows() {
     let with = |change: fn(&mut World, &mut Fence)| {
         move || {
             let (mut world, id, mut held) = claimed();
@@ -45,7 +45,7 @@ fn a_broken_fence_shows() {
 }
 
 #[test]
-fn a_broken_end_shows() {
+fn a_planted_defect_of_ends_shows() {
     differs(Defect::SecondCompletionChangesResult, || {
         let (mut world, id, held) = claimed();
         world.run(complete(id, held, Some(b"first"))).expect("completed");
@@ -60,7 +60,7 @@ fn a_broken_end_shows() {
 }
 
 #[test]
-fn sr_23_a_parked_item_that_is_never_tried_again_shows() {
+fn sr_23_the_planted_defect_that_a_parked_item_is_never_tried_again_shows() {
     differs(Defect::ParkedNeverTriedAgain, || {
         let (mut world, id, _) = claimed();
         let lease = |world: &World| world.due.iter().find(|entry| entry.timer() == Some(Timer::Lease)).cloned();
@@ -84,7 +84,7 @@ fn sr_23_a_parked_item_that_is_never_tried_again_shows() {
 }
 
 #[test]
-fn a_broken_hold_shows() {
+fn a_planted_defect_of_holds_shows() {
     differs(Defect::LiftingOneHoldLiftsAll, || {
         let (mut world, id, held) = claimed();
         world.submit(|cmd| cmd.parent = Some((id, held)));

@@ -7,7 +7,7 @@ use crate::dice::Dice;
 use crate::executor::{Group, World, within};
 use crate::node::{NETWORK, NetworkSleeper, SimRuntime, Skew};
 use crate::scenario::{CallFaults, Settings};
-use crate::tap::{Sight, Truth};
+use crate::tap::{Flights, Sight, Truth};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -28,6 +28,12 @@ const PATIENCE_MS: u64 = 15_000;
 /// Time without crash, pause and outage after which the live nodes share all partitions among themselves: a dead node
 /// counts as live for 10 s, and the registry is read every 3 s.
 const SETTLED_MS: u64 = 20_000;
+
+/// Most commits that a partition loses at once.
+const LOSS_MAX: u64 = 500;
+
+/// How long a loss waits for the commits to lose; then it takes those that there are.
+const LOSS_WAIT_MS: u64 = 20_000;
 
 type NodeStore = Faulty<Truth<MemoryStore>>;
 
@@ -52,7 +58,7 @@ struct Node {
     engine: Option<Arc<Engine>>,
     faulty: Option<Arc<NodeStore>>,
     paused: bool,
-    in_flight: Arc<AtomicU64>,
+    in_flight: Arc<Flights>,
 }
 
 /// What came of a call.
@@ -71,7 +77,7 @@ impl Cluster {
             engine: None,
             faulty: None,
             paused: false,
-            in_flight: Arc::new(AtomicU64::new(0)),
+            in_flight: Arc::default(),
         };
         let nodes = Mutex::new((0..settings.nodes).map(node).collect());
         let cluster = Arc::new(Self {
@@ -163,7 +169,7 @@ impl Cluster {
             let node = &mut nodes[index];
             node.life += 1;
             node.group = Group(node.group.0 + 1);
-            node.in_flight = Arc::new(AtomicU64::new(0));
+            node.in_flight = Arc::default();
             (node.life, node.group, node.in_flight.clone())
         };
         let number = life_number(index, life);
@@ -198,8 +204,7 @@ impl Cluster {
     /// Waits a little for a commit to be on its way: that is when a crash hurts most.
     async fn wait_for_flight(&self, index: usize, dice: &mut Dice) {
         for _ in 0..dice.below(100) {
-            let in_flight = self.nodes()[index].in_flight.load(Ordering::Relaxed);
-            if in_flight > 0 || self.is_healed() {
+            if self.nodes()[index].in_flight.is_any() || self.is_healed() {
                 return;
             }
             self.world.sleep(dice.between(1, 3)).await;
@@ -212,9 +217,9 @@ impl Cluster {
             let mut nodes = self.nodes();
             let node = &mut nodes[index];
             node.paused = false;
-            (node.life, node.group, node.engine.take(), node.faulty.take(), node.in_flight.load(Ordering::Relaxed))
+            (node.life, node.group, node.engine.take(), node.faulty.take(), node.in_flight.is_any())
         };
-        if in_flight > 0 {
+        if in_flight {
             self.judge.lock().sometimes("node crash with commit in flight");
         }
         self.shaken_ms.store(self.world.now_ms(), Ordering::Relaxed);
@@ -235,12 +240,34 @@ impl Cluster {
         (self.store.save(partition), self.judge.lock().save(partition))
     }
 
-    /// Loses every commit since the partition was saved, if there is any.
-    fn go_back(&self, (saved, memory): &(Saved, Memory)) {
-        if self.judge.lock().has_moved_since(memory) {
-            self.store.go_back(saved);
-            self.judge.lock().go_back(memory, self.world.now_ms());
-            self.count("store_went_back", 1);
+    /// Loses every commit since the partition was saved. False if there is none.
+    fn go_back(&self, (saved, memory): &(Saved, Memory)) -> bool {
+        if !self.judge.lock().has_moved_since(memory) {
+            return false;
+        }
+        if self.has_commit_in_flight(memory.partition) {
+            self.judge.lock().sometimes("loss in the middle of a commit");
+        }
+        self.store.go_back(saved);
+        self.judge.lock().go_back(memory, self.world.now_ms());
+        self.count("store_went_back", 1);
+        true
+    }
+
+    fn has_commit_in_flight(&self, partition: PartitionId) -> bool {
+        self.nodes().iter().any(|node| node.in_flight.is_in(partition))
+    }
+
+    /// Waits until the partition has had `size` commits since it was saved and, with `in_flight`, a node waits for another
+    /// one. Gives up when there are as many as may be lost, and when nothing happens for long.
+    async fn wait_for_commits(&self, saved: &(Saved, Memory), size: u64, in_flight: bool, dice: &mut Dice) {
+        let until_ms = self.world.now_ms() + LOSS_WAIT_MS;
+        while self.world.now_ms() < until_ms && !self.is_healed() {
+            let made = self.judge.lock().commits_since(&saved.1);
+            if made >= LOSS_MAX || made >= size && (!in_flight || self.has_commit_in_flight(saved.1.partition)) {
+                return;
+            }
+            self.world.sleep(dice.between(1, 5)).await;
         }
     }
 
@@ -277,7 +304,7 @@ impl Cluster {
     /// Drops all nodes; what was counted comes back.
     pub fn end(&self) -> BTreeMap<String, u64> {
         for index in 0..self.size() {
-            self.nodes()[index].in_flight = Arc::new(AtomicU64::new(0));
+            self.nodes()[index].in_flight = Arc::default();
             self.crash(index);
         }
         std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
@@ -446,8 +473,8 @@ pub async fn outages(cluster: Arc<Cluster>, settings: Settings) {
     }
 }
 
-/// Lets partitions go back in time until the faults end: by a moment or by many seconds, now and then to one state twice,
-/// often while a commit is on its way.
+/// Lets partitions go back in time until the faults end, by 1 to 500 commits: often while another is in flight, now and
+/// then to one state twice.
 pub async fn losses(cluster: Arc<Cluster>, settings: Settings) {
     let mut dice = Dice::new(settings.seed, "losses", 0);
     let every = settings.loss_every_ms;
@@ -458,17 +485,19 @@ pub async fn losses(cluster: Arc<Cluster>, settings: Settings) {
         cluster.world.sleep(dice.between(every / 2, 2 * every)).await;
         let partition = PartitionId(dice.below(settings.partitions.into()) as u16);
         let saved = cluster.save(partition);
-        let span_ms = dice.weighted(&[(3, 30), (3, 500), (2, 4_000), (1, 20_000)]);
+        let mut lost = false;
         for _ in 0..dice.weighted(&[(4, 1), (1, 2)]) {
-            cluster.world.sleep(dice.between(1, span_ms)).await;
-            if dice.chance(500) {
-                let node = dice.below(cluster.size() as u64) as usize;
-                cluster.wait_for_flight(node, &mut dice).await;
-            }
+            let most = dice.weighted(&[(3, 1), (3, 10), (2, 100), (1, LOSS_MAX)]);
+            let (size, in_flight) = (dice.between(1, most), dice.chance(500));
+            cluster.wait_for_commits(&saved, size, in_flight, &mut dice).await;
             if cluster.is_healed() {
                 return;
             }
-            cluster.go_back(&saved);
+            let again = cluster.go_back(&saved);
+            if lost && again {
+                cluster.judge.lock().sometimes("loss twice");
+            }
+            lost |= again;
         }
     }
 }

@@ -100,7 +100,7 @@ impl Report {
 }
 
 /// The rare states that a good search reaches.
-pub const SOMETIMES: [&str; 15] = [
+pub const SOMETIMES: [&str; 19] = [
     "lease lost between claim and first renewal",
     "completion by the zombie right after reclaim",
     "unknown then applied",
@@ -116,6 +116,10 @@ pub const SOMETIMES: [&str; 15] = [
     "claim repeated with request id returns the same leases",
     "duplicate submit",
     "a loss was told in the feed",
+    "loss under a held lease",
+    "loss in the middle of a commit",
+    "loss twice",
+    "loss with two witnesses",
 ];
 
 /// Runs the seeds, one after the other, on this thread.

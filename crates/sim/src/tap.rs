@@ -3,8 +3,7 @@
 
 use crate::checker::SharedJudge;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_core::change::Batch;
 use weft_core::record::Key;
 use weft_core::schema::PartMask;
@@ -67,7 +66,7 @@ pub struct Sight<S> {
     inner: Arc<S>,
     judge: SharedJudge,
     seen: Mutex<BTreeMap<PartitionId, Seen>>,
-    in_flight: Arc<AtomicU64>,
+    in_flight: Arc<Flights>,
     node: usize,
     /// A number that differs between lives of the node.
     life: u64,
@@ -82,7 +81,7 @@ struct Seen {
 
 impl<S> Sight<S> {
     /// `in_flight` counts the commits that this node waits for.
-    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<AtomicU64>, node: usize, life: u64) -> Self {
+    pub fn new(inner: Arc<S>, judge: SharedJudge, in_flight: Arc<Flights>, node: usize, life: u64) -> Self {
         Self { inner, judge, seen: Mutex::new(BTreeMap::new()), in_flight, node, life }
     }
 
@@ -147,19 +146,42 @@ fn words(outcome: &Outcome) -> String {
     }
 }
 
+/// Commits that a node waits for, by partition.
+#[derive(Default)]
+pub struct Flights(Mutex<BTreeMap<PartitionId, u64>>);
+
+impl Flights {
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<PartitionId, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.counts().values().any(|count| *count > 0)
+    }
+
+    pub fn is_in(&self, partition: PartitionId) -> bool {
+        self.counts().get(&partition).is_some_and(|count| *count > 0)
+    }
+}
+
 /// Counts a commit as in flight for as long as its future lives.
-struct Flight(Arc<AtomicU64>);
+struct Flight {
+    flights: Arc<Flights>,
+    partition: PartitionId,
+}
 
 impl Flight {
-    fn begin(count: &Arc<AtomicU64>) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count.clone())
+    fn begin(flights: &Arc<Flights>, partition: PartitionId) -> Self {
+        *flights.counts().entry(partition).or_default() += 1;
+        Self { flights: flights.clone(), partition }
     }
 }
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        if let Some(count) = self.flights.counts().get_mut(&self.partition) {
+            *count -= 1;
+        }
     }
 }
 
@@ -177,7 +199,7 @@ impl<S: Store> Store for Sight<S> {
         self.sends(partition, id);
         let node = self.node;
         self.judge.lock().log.remark(|| format!("  node {node} sends {id} to partition {partition}"));
-        let flight = Flight::begin(&self.in_flight);
+        let flight = Flight::begin(&self.in_flight, partition);
         let outcome = self.inner.commit(partition, batch).await;
         drop(flight);
         self.judge.lock().log.remark(|| format!("  node {node} is told of {id}: {}", words(&outcome)));

@@ -209,7 +209,8 @@ fn owner_of(tx: &mut Tx<'_>, key: Key) -> Result<(Option<FlowId>, Option<Text>),
 }
 
 /// Removes an entry that can never be handled and writes a dead letter: with the raw bytes of a poison entry, or with
-/// the decode error of a record. A record that decodes after all keeps its entry.
+/// the decode error of a record. A record that decodes after all keeps its entry. So does a record with a policy of a
+/// later version, for which the command is refused.
 pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     let entry = cmd.entry.clone().expect("drop_entry: the engine names the entry");
     let key = Kind::from_u8(entry.kind).and_then(|kind| Key::from_bytes(cmd.partition, kind, &entry.key));
@@ -217,6 +218,8 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
         match tx.get(key, PartMask::NONE) {
             Ok(_) => return Ok(Reply::Noted),
             Err(Stop::Miss) => return Err(Stop::Miss),
+            // No damage: a node of the version that wrote the policy can handle the record.
+            Err(Stop::Rejected(later @ Rejection::UnknownPolicy { .. })) => return Err(later.into()),
             Err(Stop::Rejected(_)) => {}
         }
         let damage = Damage { scanner: cmd.scanner.clone(), timer, due: entry.at, error: cmd.error.clone() };
@@ -340,7 +343,8 @@ fn letter_name(parts: &[&[u8]]) -> Uuid {
 }
 
 /// Parks a record that does not decode, so that what was to be done with others goes on. Its bytes stay untouched, and
-/// it is parked once, however often it is met; one that was given up is not parked again.
+/// it is parked once, however often it is met; one that was given up is not parked again. A record with a policy of a later
+/// version is not damaged: the command is refused.
 pub(crate) fn park_damaged(
     tx: &mut Tx<'_>,
     key: Key,
@@ -348,6 +352,9 @@ pub(crate) fn park_damaged(
     timer: Timer,
     rejection: &Rejection,
 ) -> Result<(), Stop> {
+    if matches!(rejection, Rejection::UnknownPolicy { .. }) {
+        return Err(rejection.clone().into());
+    }
     let letter = Key::DeadLetter(key.partition(), letter_of(key));
     let given_up = match key {
         Key::Execution(id) => Some(Key::Tombstone(id)),

@@ -15,6 +15,7 @@ use crate::record::member::{EndedBy, GroupPolicy, GroupState, MAIN, Then};
 use crate::record::{DeadLetter, Key, Record};
 use crate::reply::{Children, InputValue, Reply, Retried};
 use crate::schema::{Timer, execution as schema, flow as flow_schema};
+use crate::time::Time;
 use crate::{ExecutionId, FlowId};
 use bytes::Bytes;
 use uuid::Uuid;
@@ -475,11 +476,8 @@ fn fl_57_a_member_that_cannot_be_read_does_not_keep_the_others_from_their_seal()
     assert_eq!((world.state(flow, "b"), world.flow(flow).hot.unsealed), ("waiting", 0), "FL-234");
 }
 
-#[test]
-fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
-    let mut world = World::new();
-    let flow = world.flow_of("a b a>b", |_| {});
-    let held = world.claim_member(flow, "a");
+/// Gives a flow a failure policy that only a later version knows.
+fn later_policy(world: &mut World, flow: FlowId) {
     let stored = world.records.get_mut(&Key::Flow(flow)).unwrap();
     let definition = stored.parts[&flow_schema::DEFINITION].clone();
     // Namespace, kind, no name, creator and the time stand before it.
@@ -499,6 +497,14 @@ fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
     });
     stored.parts.insert(flow_schema::DEFINITION, unknown.expect("the policy is in there").into());
     world.planted = true;
+}
+
+#[test]
+fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b a>b", |_| {});
+    let held = world.claim_member(flow, "a");
+    later_policy(&mut world, flow);
     let refused = world.run(calls::complete(held.id, fence(&held), None)).unwrap_err();
     assert_eq!((refused.code(), refused.class()), ("unknown_policy", crate::error::Class::Fix));
     let refused = world.run(Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None })).unwrap_err();
@@ -507,4 +513,79 @@ fn fl_4_a_policy_of_a_later_version_stops_the_command_and_is_no_default() {
         "cannot act on what a later version wrote: failure policy 9 is not known to this version"
     );
     assert!(world.execution(held.id).lease().is_some(), "nothing has changed");
+}
+
+#[test]
+fn fl_205_a_member_that_has_a_tombstone_from_a_discard_is_purged_and_keeps_it() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |_| {});
+    let id = member_id(flow, "b");
+    world.fail_member(flow, "a");
+    world.fail_member(flow, "b");
+    let purge = || Command::Purge(Purge { id, reason: "".into() });
+    // As a discard leaves it that was followed by the bytes of a backup.
+    let mut other = world.clone();
+    other.run(purge()).unwrap();
+    world.records.insert(Key::Tombstone(id), other.records[&Key::Tombstone(id)].clone());
+    assert_eq!(world.run(purge()), Ok(Reply::Purged));
+    assert_eq!((world.record(Key::Execution(id)), world.record(Key::Tombstone(id)).is_some()), (None, true));
+}
+
+#[test]
+fn e11_a_retry_after_a_change_in_its_batch_leaves_no_timer_that_the_record_has_no_more() {
+    let mut world = World::new();
+    let id = world.submit(|cmd| {
+        cmd.start = Some(When::At(Time::from_ms(50_000)));
+        cmd.deadline = Some(When::At(Time::from_ms(90_000)));
+    });
+    let key = Key::Execution(id);
+    let good = damage(&mut world, id, schema::HOT);
+    let letter = drop_entry(&mut world, key, Timer::Until);
+    world.records.get_mut(&key).unwrap().parts.insert(schema::HOT, good);
+    let retry = Command::RetryParked(RetryParked { letter, partition: PARTITION });
+    let answers = world.together(&[call(calls::force_fail(id)), call(retry)]);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let timers: Vec<_> = world.due.iter().filter(|entry| entry.key[..] == key.to_bytes().as_slice()[..]).collect();
+    assert_eq!(timers.iter().filter_map(|entry| entry.timer()).collect::<Vec<_>>(), [Timer::Retention]);
+}
+
+#[test]
+fn fl_4_sr_29_an_entry_of_a_record_with_a_policy_of_a_later_version_is_not_dropped() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b", |flow| flow.seal = false);
+    let key = Key::Flow(flow);
+    let entry = world
+        .due
+        .iter()
+        .find(|entry| entry.key[..] == key.to_bytes().as_slice()[..])
+        .cloned()
+        .expect("it is to be sealed");
+    later_policy(&mut world, flow);
+    let before = world.clone();
+    let scanner = "dependency_reconciler".into();
+    let drop = DropEntry { partition: PARTITION, entry: Some(entry), scanner, error: "?".into(), poison: false };
+    let refused = world.call(&Call { principal: Principal::engine(), ..call(Command::DropEntry(drop)) });
+    assert_eq!(refused.unwrap_err().code(), "unknown_policy");
+    assert_eq!((world.records, world.due), (before.records, before.due), "entry and bytes stay, and no letter is made");
+}
+
+#[test]
+fn fl_4_a_member_with_a_policy_of_a_later_version_is_not_parked_as_damaged() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c a>c b>c", |_| {});
+    let key = Key::Execution(member_id(flow, "c"));
+    let parts = &mut world.records.get_mut(&key).unwrap().parts;
+    let good = parts[&schema::MEMBER].clone();
+    let is_later = |bytes: &Bytes| {
+        let parts = parts.iter().map(|(part, old)| (*part, if *part == schema::MEMBER { bytes } else { old }.clone()));
+        let read = Record::decode(key, &parts.collect::<Vec<_>>(), key.kind().table().light);
+        read.is_err_and(|error| error.is_unknown_policy)
+    };
+    let later = (0..good.len()).map(|at| [&good[..at], &[9], &good[at + 1..]].concat().into()).find(is_later);
+    parts.insert(schema::MEMBER, later.expect("the policy of its group is in there"));
+    world.planted = true;
+    let before = world.clone();
+    let command = CancelFlow { flow, remaining: CANCEL, reason: "enough".into() };
+    assert_eq!(world.run(Command::CancelFlow(command)).unwrap_err().code(), "unknown_policy");
+    assert_eq!((world.records, world.due), (before.records, before.due));
 }

@@ -174,7 +174,7 @@ fn release_key(tx: &mut Tx<'_>, flow: &Flow) -> Result<(), Stop> {
 fn kept(tx: &mut Tx<'_>, mut flow: Flow, after: Option<u32>, by: &Text) -> Result<Expired, Stop> {
     let list = after.map_or(List::Members(flow.id), |number| List::MembersAfter(flow.id, number));
     let ids = tx.list(list, None)?;
-    if tx.prefetch_all(ids.iter().map(|id| Key::Execution(*id))) {
+    if tx.prefetch_all(ids.iter().flat_map(|id| [Key::Execution(*id), Key::Tombstone(*id)])) {
         return Err(Stop::Miss);
     }
     let mut page: Vec<(u32, Execution)> = Vec::with_capacity(ids.len());
@@ -207,7 +207,8 @@ fn kept(tx: &mut Tx<'_>, mut flow: Flow, after: Option<u32>, by: &Text) -> Resul
     Ok(if next.is_some() { Expired::More } else { Expired::Fired })
 }
 
-/// Purges one member of a flow that stays, and leaves a stone.
+/// Purges one member of a flow that stays, and leaves a tombstone. A member that was discarded while it did not decode has
+/// its tombstone already, which stays: the flow has counted the member as that says.
 pub(crate) fn bury(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &Text) -> Result<(), Stop> {
     if let (Some(member), MemberState::Done { outcome, reason: why, .. }) = (execution.member(), &execution.hot.state) {
         let body = tombstone::Body {
@@ -221,7 +222,11 @@ pub(crate) fn bury(tx: &mut Tx<'_>, execution: Execution, by: &Text, reason: &Te
             fingerprint: execution.spec.fingerprint,
             outs: member.outs,
         };
-        tx.insert(Record::Tombstone(Box::new(Tombstone { id: execution.id, body })));
+        match tx.get(Key::Tombstone(execution.id), PartMask::NONE) {
+            Ok(None) => tx.insert(Record::Tombstone(Box::new(Tombstone { id: execution.id, body }))),
+            Err(Stop::Miss) => return Err(Stop::Miss),
+            Ok(Some(_)) | Err(Stop::Rejected(_)) => {}
+        }
     }
     purge::remove(tx, execution, by, reason)
 }

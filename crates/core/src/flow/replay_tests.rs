@@ -454,3 +454,30 @@ fn fl_90_a_skip_names_its_group_and_the_first_unmet_edges() {
     let unmet = vec![member_id(late, "u")];
     assert_eq!(cause, Some(EndedBy::Dependency { group: MAIN.into(), unmet }), "one that was skipped at its birth too");
 }
+
+#[test]
+fn e20_a_seal_in_the_batch_of_a_replay_seals_the_member_that_lives_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c a>b", |flow| flow.seal = false);
+    world.run(calls::force_fail(member_id(flow, "a"))).unwrap();
+    let seal = Command::SealFlow(SealFlow { flow, keys: None, within: None, checked: None });
+    let replay = Command::Replay(calls::replay(member_id(flow, "a")));
+    let answers = world.together(&[calls::call(replay), calls::call(seal)]);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    world.scan();
+    assert_eq!((world.flow(flow).hot.unsealed, world.state(flow, "a")), (0, "waiting"));
+}
+
+#[test]
+fn e20_a_cancel_in_the_batch_of_a_replay_cancels_the_downstream_that_lives_again() {
+    let mut world = World::new();
+    let flow = world.flow_of("a b c a>b", |_| {});
+    world.fail_member(flow, "a");
+    assert_eq!(world.state(flow, "b"), "skipped");
+    let (remaining, reason) = (Remaining::Cancel(Mode::Immediate), "enough".into());
+    let cancel = Command::CancelFlow(CancelFlow { flow, remaining, reason });
+    let replay = Command::Replay(calls::replay(member_id(flow, "a")));
+    let answers = world.together(&[calls::call(replay), calls::call(cancel)]);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!((world.states(flow, "a b c"), world.flow_state(flow)), (vec!["cancelled"; 3], "cancelled"));
+}

@@ -8,6 +8,8 @@ pub(super) struct Slot {
     pub(super) seen: Option<CommitId>,
     /// A blind delete: the commit does not check the revision.
     pub(super) blind: bool,
+    /// Add every timer of the record to the due index: an entry that it had may be gone.
+    pub(super) rearm: bool,
     pub(super) old_due: Vec<Due>,
     pub(super) old_facets: Option<Vec<Value>>,
     pub(super) record: Option<Record>,
@@ -103,6 +105,11 @@ impl Overlay {
         &self.torn
     }
 
+    /// True if a command of the batch has read a list, so that the commit must follow the head it expects.
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     /// What this batch adds to lists.
     pub fn new_listed(&self) -> &BTreeMap<List, Vec<ExecutionId>> {
         &self.listed
@@ -188,7 +195,7 @@ fn stands_otherwise(slot: &Slot) -> bool {
 /// The write takes the facets that were there with it, until `Slot::take_back`.
 fn write_of(key: Key, slot: &mut Slot) -> Option<Write> {
     let new_due = slot.record.as_ref().map(Record::due).unwrap_or_default();
-    let due_add = new_due.iter().filter(|due| !slot.old_due.contains(due)).copied().collect();
+    let due_add = new_due.iter().filter(|due| slot.rearm || !slot.old_due.contains(due)).copied().collect();
     let due_remove = if planted::on(Defect::TimerEntryNotRemoved) {
         Vec::new()
     } else {

@@ -79,6 +79,13 @@ impl Lists {
         }
     }
 
+    /// Forgets what scans have shown of these lists.
+    pub fn forget(&mut self, rests: &[Rest]) {
+        for rest in rests {
+            self.known.remove(rest);
+        }
+    }
+
     /// The open batch is sealed: the next one scans for itself.
     pub fn begin_batch(&mut self) {
         self.known.clear();

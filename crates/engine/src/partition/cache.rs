@@ -38,14 +38,14 @@ enum What {
     Present(Record, CommitId),
     /// It is there, as this commit of ours left it, but takes no memory: the next use reads it.
     Shed(CommitId),
-    Damaged(DecodeError),
+    Damaged(DecodeError, CommitId),
 }
 
 impl What {
     fn revision(&self) -> Option<CommitId> {
         match self {
-            What::Present(_, revision) | What::Shed(revision) => Some(*revision),
-            What::Absent | What::Damaged(_) => None,
+            What::Present(_, revision) | What::Shed(revision) | What::Damaged(_, revision) => Some(*revision),
+            What::Absent => None,
         }
     }
 }
@@ -71,7 +71,7 @@ impl Cache {
             None | Some(What::Shed(_)) => Lookup::Unknown,
             Some(What::Absent) => Lookup::Absent,
             Some(What::Present(record, revision)) => Lookup::Present { record, revision: *revision },
-            Some(What::Damaged(error)) => Lookup::Damaged(error),
+            Some(What::Damaged(error, revision)) => Lookup::Damaged(error, *revision),
         }
     }
 
@@ -97,11 +97,7 @@ impl Cache {
     pub fn is_current(&self, key: &Key, seen: Option<CommitId>, stamp: u64) -> bool {
         match self.entries.peek(key) {
             None => !self.gone.contains(key),
-            Some(Entry { what: What::Present(_, revision) | What::Shed(revision), stamp: known, .. }) => {
-                seen == Some(*revision) && *known == stamp
-            }
-            Some(Entry { what: What::Absent, stamp: known, .. }) => seen.is_none() && *known == stamp,
-            Some(Entry { what: What::Damaged(_), .. }) => false,
+            Some(Entry { what, stamp: known, .. }) => seen == what.revision() && *known == stamp,
         }
     }
 
@@ -127,7 +123,7 @@ impl Cache {
             None => (What::Absent, None),
             Some(found) => match Record::decode(key, &found.parts, parts) {
                 Ok(record) => (What::Present(record, found.revision), Some(found.revision)),
-                Err(error) => (What::Damaged(error), Some(found.revision)),
+                Err(error) => (What::Damaged(error, found.revision), Some(found.revision)),
             },
         };
         if turn < self.floor && !self.entries.contains(&key) {
@@ -157,7 +153,7 @@ impl Cache {
     fn insert(&mut self, key: Key, what: What, stamp: u64, turn: u64) {
         let weight = match &what {
             What::Present(record, _) => record.weight(),
-            What::Absent | What::Shed(_) | What::Damaged(_) => 128,
+            What::Absent | What::Shed(_) | What::Damaged(..) => 128,
         };
         self.weight += weight;
         if let Some(old) = self.entries.put(key, Entry { what, stamp, turn, weight }) {

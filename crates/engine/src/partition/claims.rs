@@ -550,7 +550,7 @@ impl Partition {
             Some(record) => record,
             None => match view.get(key) {
                 Lookup::Present { record, .. } => Some(record),
-                Lookup::Absent | Lookup::Damaged(_) => None,
+                Lookup::Absent | Lookup::Damaged(..) => None,
                 Lookup::Unknown => return Look::Unknown,
             },
         };

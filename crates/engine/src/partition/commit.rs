@@ -5,7 +5,7 @@
 //! `resolve` has said what happened.
 
 use super::claims::Served;
-use super::{Answer, Effect, Item, Partition};
+use super::{Answer, CONTENDED, Effect, Item, Partition, RERUNS_MAX};
 use crate::flow::wait_name;
 use crate::notices::Notice;
 use crate::telemetry::tally::Tally;
@@ -248,10 +248,11 @@ impl Partition {
     }
 
     pub(super) fn committed(&mut self, outcome: Outcome) {
-        let Some(flying) = self.flying.take() else { return };
+        let Some(mut flying) = self.flying.take() else { return };
         match outcome {
             Outcome::Applied { head } => self.applied(flying, head),
             Outcome::Conflict { keys, head } => {
+                self.give_up_contended(&mut flying);
                 self.node.counters.conflicts.add(1);
                 self.foreign += 1;
                 self.meet_head(head);
@@ -279,6 +280,18 @@ impl Partition {
                 self.node.counters.unknown.add(1);
                 tracing::warn!(partition = %self.id, commit = %flying.id, error = %source, "outcome unknown");
                 self.begin_resolve(flying);
+            }
+        }
+    }
+
+    /// Counts a conflict on each command of a commit, and answers the scanners' commands that have had too many.
+    fn give_up_contended(&mut self, flying: &mut Flying) {
+        for (mut item, answer) in std::mem::take(&mut flying.done) {
+            if item.reruns >= RERUNS_MAX && item.call.principal.is_engine() && !item.left_over {
+                self.answer(&item, Err(CONTENDED));
+            } else {
+                item.reruns += 1;
+                flying.done.push((item, answer));
             }
         }
     }
@@ -368,6 +381,12 @@ impl Partition {
         if head.position != flying.expect.position.next() {
             self.foreign += 1;
             self.lists.clear();
+            if self.open.overlay.is_strict() {
+                // It will expect a head that proves nothing: the other commits before that are not in the lists it rests on.
+                self.take_back(Vec::new(), Vec::new());
+                self.ready.clear();
+                self.claims.retry_all();
+            }
         }
         self.lists.extend(&flying.listed);
         self.take_own_head(head);

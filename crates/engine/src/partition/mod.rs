@@ -134,6 +134,8 @@ struct Item {
     reloads: u32,
     /// How often it missed something.
     rounds: u32,
+    /// How often it was run again after a conflict with another writer.
+    reruns: u32,
     /// Work that a commit left, of which one piece or few share a batch.
     left_over: bool,
 }
@@ -419,6 +421,7 @@ impl Partition {
             turn,
             reloads: 0,
             rounds: 0,
+            reruns: 0,
             left_over: false,
         }));
     }
@@ -430,7 +433,7 @@ impl Partition {
         let entropy = self.node.runtime.random();
         let command = Command::Expire(Expire { key: Some(key), timer, due, entropy });
         let call = Call { principal: Principal::engine(), request_id: None, expected_revision: None, command };
-        let item = Item { job, at: 0, call, turn: self.turn, reloads: 0, rounds: 0, left_over: true };
+        let item = Item { job, at: 0, call, turn: self.turn, reloads: 0, rounds: 0, reruns: 0, left_over: true };
         if self.left_works.insert((key, timer)) {
             self.left.push_back(item);
         } else if let Some(known) = self.left.iter_mut().find(|known| known.work() == Some((key, timer))) {
@@ -505,12 +508,15 @@ impl Partition {
                     item.reloads += 1;
                     // With the parts that were loaded before: missing ones would be read in another turn than the rest.
                     let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
-                    let misses = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key))).collect();
+                    let records = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key)));
+                    let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after)));
+                    let misses = misses.collect();
                     self.forget(&looked.reads);
+                    self.lists.forget(&looked.lists);
                     return self.stall(item, misses);
                 }
                 // Other nodes keep writing these records, so nothing shows whether an invariant is broken.
-                Err(Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Overload })
+                Err(CONTENDED)
             }
             Ran::Answer(answer, _) => answer,
             Ran::Miss(misses) => {
@@ -554,8 +560,8 @@ impl Partition {
             .after_rounds(rounds)
             .closed_at(self.node.description.batch_records);
         let applied = catch_unwind(AssertUnwindSafe(|| weft_core::apply::apply(&mut tx, call)));
-        let applied = applied.unwrap_or_else(|_| Err(Stop::Rejected(Rejection::internal("a rule panicked"))));
-        match applied {
+        let has_missed = tx.misses().next().is_some();
+        match answer_of(applied, has_missed) {
             Err(Stop::Miss) => {
                 self.effort.misses += 1;
                 Ran::Miss(tx.misses().collect())
@@ -679,6 +685,15 @@ impl Partition {
     }
 }
 
+/// What a command came to that may have panicked. A panic after a miss is a miss: the command may only have gone on without
+/// a record that is not loaded.
+fn answer_of(ran: std::thread::Result<Result<Applied, Stop>>, has_missed: bool) -> Result<Applied, Stop> {
+    ran.unwrap_or_else(|_| match has_missed {
+        true => Err(Stop::Miss),
+        false => Err(Stop::Rejected(Rejection::internal("a rule panicked"))),
+    })
+}
+
 enum Ran {
     Answer(Answer, Looked),
     Miss(Vec<Miss>),
@@ -705,6 +720,12 @@ impl Looked {
 
 /// How often a command runs again because records of different moments look as if an invariant broke.
 const RELOADS_MAX: u32 = 16;
+
+/// How often a command of a scanner runs again after conflicts with other writers. Its next pass finds the item again.
+const RERUNS_MAX: u32 = 3;
+
+/// The refusal of a command that other nodes keep from its records.
+const CONTENDED: Rejection = Rejection::Busy { retry_after_ms: 100, cause: BusyCause::Contended };
 
 /// Commands that run before the store is asked again whether the commit on its way has arrived.
 const SLICE: usize = 16;

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_core::change::{Head, Position};
 use weft_core::event::{Event, Fact};
 use weft_core::loss::GAP;
-use weft_core::record::Key;
+use weft_core::record::execution::State;
+use weft_core::record::{Execution, Key};
 use weft_core::{CommitId, PartitionId};
 use weft_store::memory::Committed;
 
@@ -17,10 +18,11 @@ const ON_ITS_WAY_MS: u64 = 50;
 
 /// State of the judge for a partition at one moment.
 pub struct Memory {
-    partition: PartitionId,
+    pub partition: PartitionId,
     records: BTreeMap<Key, Seen>,
     head: Option<Head>,
     applied: BTreeMap<CommitId, (PartitionId, Head)>,
+    commits: u64,
     barred: BTreeMap<CommitId, PartitionId>,
     facts: Facts,
 }
@@ -30,6 +32,8 @@ pub struct Memory {
 pub struct Losses {
     /// Store time at which each partition went back last.
     at_ms: BTreeMap<PartitionId, u64>,
+    /// Commits of each partition that are not lost.
+    pub(super) commits: BTreeMap<PartitionId, u64>,
     /// Lost ranges named in the feed since then: after the first position, up to the second, and by which commit.
     told: BTreeMap<PartitionId, Vec<(u64, u64, CommitId)>>,
     /// Commits that were acknowledged to a node, as long as that node lives.
@@ -57,6 +61,7 @@ impl Judge {
             records: records.map(|(key, seen)| (*key, seen.clone())).collect(),
             head: self.heads.get(&partition).copied(),
             applied: self.applied.iter().filter(of_partition).map(|(id, it)| (*id, *it)).collect(),
+            commits: self.commits_of(partition),
             barred: self.barred.iter().filter(|(_, of)| **of == partition).map(|(id, of)| (*id, *of)).collect(),
             facts: self.facts.clone(),
         }
@@ -67,10 +72,38 @@ impl Judge {
         self.heads.get(&memory.partition) != memory.head.as_ref()
     }
 
+    fn commits_of(&self, partition: PartitionId) -> u64 {
+        self.losses.commits.get(&partition).copied().unwrap_or(0)
+    }
+
+    /// How many commits the partition would lose by going back to `memory`.
+    pub fn commits_since(&self, memory: &Memory) -> u64 {
+        self.commits_of(memory.partition) - memory.commits
+    }
+
+    /// Counts what makes a loss hard: leases that are held while the store goes back, and several nodes that have had
+    /// replies to the commits that it loses.
+    fn note_loss(&mut self, memory: &Memory) {
+        let partition = memory.partition;
+        let is_held = |execution: &Execution| matches!(execution.hot.state, State::Active { .. });
+        if self.executions().any(|execution| execution.id.partition() == partition && is_held(execution)) {
+            self.sometimes("loss under a held lease");
+        }
+        let is_lost = |(id, it): &(&CommitId, &Acknowledged)| {
+            it.partition == partition && self.applied.contains_key(*id) && !memory.applied.contains_key(*id)
+        };
+        let lost = self.losses.acknowledged.iter().filter(is_lost);
+        if lost.map(|(_, it)| it.node).collect::<BTreeSet<u64>>().len() > 1 {
+            self.sometimes("loss with two witnesses");
+        }
+    }
+
     /// The store has gone back to that moment.
     pub fn go_back(&mut self, memory: &Memory, now_ms: u64) {
         let partition = memory.partition;
         self.now_ms = now_ms;
+        self.note_loss(memory);
+        self.losses.commits.insert(partition, memory.commits);
         let before = self.applied.len();
         self.applied.retain(|id, (of, _)| *of != partition || memory.applied.contains_key(id));
         let lost = before - self.applied.len();

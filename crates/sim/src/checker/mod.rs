@@ -198,6 +198,7 @@ impl Judge {
                 format!("partition {partition}: its time is {ahead} ms ahead of the store's clock"),
             );
         }
+        *self.losses.commits.entry(partition).or_default() += 1;
         if self.applied.insert(batch.id, (partition, head)).is_some() {
             self.violation("RI-3", format!("commit {} was applied twice", batch.id));
         }

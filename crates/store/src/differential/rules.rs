@@ -85,7 +85,7 @@ impl Base for Loaded {
             None => Lookup::Unknown,
             Some(None) => Lookup::Absent,
             Some(Some((Ok(record), revision))) => Lookup::Present { record, revision: *revision },
-            Some(Some((Err(error), _))) => Lookup::Damaged(error),
+            Some(Some((Err(error), revision))) => Lookup::Damaged(error, *revision),
         }
     }
 

@@ -1,16 +1,17 @@
 //! Arbitrary interleavings of the calls, loads and commits of two nodes leave what the acknowledged commands leave one after
 //! another.
 
-use super::shared::force_fail;
+use super::shared::{force_fail, replay, seal};
 use super::*;
-use weft_core::LeaseId;
 use weft_core::change::DueEntry;
-use weft_core::command::{Cancel, CancelMode, ChangePriority, ChildrenRule, Complete, DeadlineWish, Downstream, Fence};
-use weft_core::command::{Hold, Release, Replay, Steps, Submit, WaitChildren};
+use weft_core::command::{Cancel, CancelFlow, CancelMode, ChangePriority, ChildrenRule, Complete, Fence, Hold};
+use weft_core::command::{Release, Submit, WaitChildren};
 use weft_core::flow::member_id;
 use weft_core::record::Record;
+use weft_core::record::flow::{Mode, Remaining};
 use weft_core::reply::Reply;
 use weft_core::schema::{Kind, Value};
+use weft_core::{FlowId, LeaseId};
 use weft_store::memory::Dump;
 
 const SEEDS: u64 = 3_000;
@@ -38,9 +39,12 @@ struct Node {
 }
 
 struct Race {
+    /// Of only two executions: a parent that waits for its child again and again.
+    is_family: bool,
     dice: Dice,
     nodes: [Node; 2],
     executions: Vec<ExecutionId>,
+    flows: Vec<FlowId>,
     fences: BTreeMap<ExecutionId, Fence>,
     /// What was acknowledged, in the order of the commits.
     history: Vec<(Call, Applied)>,
@@ -51,14 +55,28 @@ impl Race {
         let bench = Bench::new(Config::default());
         let other = bench.beside();
         let nodes = [bench, other].map(|bench| Node { bench, arrivals: Vec::new(), answers: Vec::new() });
-        let (executions, fences, history) = (Vec::new(), BTreeMap::new(), Vec::new());
-        let mut race = Self { dice: Dice(seed), nodes, executions, fences, history };
+        let (executions, flows, fences, history) = (Vec::new(), Vec::new(), BTreeMap::new(), Vec::new());
+        let is_family = seed % 2 == 1;
+        let mut race = Self { is_family, dice: Dice(seed), nodes, executions, flows, fences, history };
+        if is_family {
+            race.submit(None);
+            race.finish();
+            let parent = race.executions[0];
+            race.claim(0, parent);
+            race.finish();
+            race.submit(Some((parent, race.fences[&parent])));
+            race.finish();
+            return race;
+        }
         for _ in 0..2 {
             race.submit(None);
         }
-        let (flow, command) = race.nodes[0].bench.chain(&["a", "b"]);
-        race.executions.extend(["a", "b"].map(|key| member_id(flow, key)));
-        race.call(0, shop(), command);
+        for sealed in [true, false] {
+            let (flow, command) = race.nodes[0].bench.flow(&["a", "b"], sealed);
+            race.executions.extend(["a", "b"].map(|key| member_id(flow, key)));
+            race.flows.push(flow);
+            race.call(0, shop(), command);
+        }
         race.finish();
         race
     }
@@ -97,17 +115,34 @@ impl Race {
         }
     }
 
+    fn claim(&mut self, node: usize, id: ExecutionId) {
+        let lease = LeaseId::new(HERE, self.uuid());
+        self.call(node, shop(), spec(LANE_DEFAULT, None).command(id, lease));
+    }
+
+    /// A command of the family. A wait rests on the child, which a replay beside it changes.
+    fn ask_family(&mut self, node: usize) {
+        let (parent, child) = (self.executions[0], self.executions[1]);
+        let command = match self.dice.below(4) {
+            0 => return self.claim(node, parent),
+            1 => wait(parent, self.fences[&parent]),
+            2 => force_fail(child),
+            _ => replay(child),
+        };
+        self.call(node, shop(), command);
+    }
+
     fn ask(&mut self, node: usize) {
+        if self.is_family {
+            return self.ask_family(node);
+        }
         let id = self.dice.pick(&self.executions);
         let fence = self.fences.get(&id).copied();
         let reason = || "".into();
-        let command = match (self.dice.below(16), fence) {
-            (0..3, Some(fence)) if self.executions.len() < 10 => return self.submit(Some((id, fence))),
-            (0..4, _) => spec(LANE_DEFAULT, None).command(id, LeaseId::new(HERE, self.uuid())),
-            (4..8, Some(_)) => {
-                let (rule, children) = (ChildrenRule::AllOf, None);
-                Command::WaitChildren(WaitChildren { id, fence, children, rule, timeout_ms: None, checkpoint: None })
-            }
+        let command = match (self.dice.below(18), fence) {
+            (0..3, Some(fence)) if self.executions.len() < 12 => return self.submit(Some((id, fence))),
+            (0..4, _) => return self.claim(node, id),
+            (4..8, Some(fence)) => wait(id, fence),
             (8 | 9, Some(_)) => {
                 let (result, content_type) = (None, None);
                 Command::Complete(Complete { id, fence, result, content_type, steps: Vec::new() })
@@ -119,17 +154,13 @@ impl Race {
                 let mode = CancelMode::Immediate;
                 Command::Cancel(Cancel { id, fence: None, reason: reason(), mode, cascade: true })
             }
-            (14, _) => Command::Replay(Replay {
-                id,
-                reason: reason(),
-                deadline: DeadlineWish::Keep,
-                delay_ms: None,
-                priority: None,
-                steps: Steps::Clear,
-                downstream: Downstream::Reopen,
-                ignore_dependencies: false,
-            }),
+            (14, _) => replay(id),
             (15, _) => return self.expire(node),
+            (16, _) => seal(self.dice.pick(&self.flows)),
+            (17, _) => {
+                let (flow, remaining) = (self.dice.pick(&self.flows), Remaining::Cancel(Mode::Immediate));
+                Command::CancelFlow(CancelFlow { flow, remaining, reason: reason() })
+            }
             _ => {
                 let priority = self.dice.below(9) as u32;
                 Command::ChangePriority(ChangePriority { id, priority, reason: reason() })
@@ -205,6 +236,12 @@ impl Race {
     }
 }
 
+/// Waits for all children.
+fn wait(id: ExecutionId, fence: Fence) -> Command {
+    let (fence, rule, children) = (Some(fence), ChildrenRule::AllOf, None);
+    Command::WaitChildren(WaitChildren { id, fence, children, rule, timeout_ms: None, checkpoint: None })
+}
+
 fn decode(dump: &Dump, key: &Key) -> Record {
     let parts: Vec<_> = dump.records[key].parts.iter().map(|(part, bytes)| (*part, bytes.clone())).collect();
     Record::decode(*key, &parts, PartMask::ALL).expect("it decodes")
@@ -265,15 +302,17 @@ fn run_seed(seed: u64) -> usize {
 #[test]
 fn ri_5_two_nodes_leave_what_their_commits_leave_one_after_another() {
     let changed: usize = (0..SEEDS).map(run_seed).sum();
-    assert!(changed > SEEDS as usize * 10, "only {changed} commands went through");
+    assert!(changed > SEEDS as usize * 8, "only {changed} commands went through");
 }
 
 #[cfg(feature = "planted")]
 #[test]
 fn ri_5_the_planted_defect_that_a_first_read_is_not_verified_is_found() {
     use weft_core::planted::{Defect, plant};
+    let begun = std::time::Instant::now();
     plant(Some(Defect::FirstReadNotVerified));
-    let found = (0..SEEDS).any(|seed| std::panic::catch_unwind(|| run_seed(seed)).is_err());
+    let found = (0..50).find(|seed| std::panic::catch_unwind(|| run_seed(*seed)).is_err());
     plant(None);
-    assert!(found, "no seed of {SEEDS} ends red");
+    println!("found by seed {found:?} after {} ms", begun.elapsed().as_millis());
+    assert!(found.is_some() && begun.elapsed().as_secs() < 60, "{found:?}");
 }
