@@ -6,6 +6,7 @@ use crate::engine::Shared;
 use crate::explain::{self, For, Obstacle};
 use crate::lanes::{self, Vigil};
 use crate::notices::Mailbox;
+use crate::outage;
 use crate::partition::{ClaimJob, Input, Seat};
 use crate::place;
 use crate::reads;
@@ -283,7 +284,11 @@ impl Client {
                 descending: false,
                 parts: None,
             };
-            let pages = self.shared.store.scan(None, scan).await.map_err(reads::unavailable)?;
+            let (pages, silent) = outage::scan_all(&self.shared, scan).await.map_err(reads::unavailable)?;
+            if !silent.is_empty() {
+                // It may hold leases there, and then it takes no others.
+                return Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: false });
+            }
             let Some(page) = pages.into_iter().next() else { return Ok(held) };
             held.extend(page.entries.iter().map(|entry| entry.partition));
             match page.entries.into_iter().last().filter(|_| page.more) {

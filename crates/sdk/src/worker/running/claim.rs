@@ -25,16 +25,25 @@ pub struct Claiming {
     sent: Option<Instant>,
     /// Of the claim in flight, or of the last one that was not answered: its leases are found again by it.
     pub id: Option<String>,
+    /// A claim with this id may have taken leases of which no reply has arrived
+    in_doubt: bool,
     failures: u32,
+    /// Claims bear no id before
+    unnamed_until: Option<Instant>,
     /// No claim before
     pub after: Option<Instant>,
 }
+
+/// How long claims bear no id after one was refused because the server could not look for the leases of its id. While a
+/// partition of the store gives no answer every such claim is refused, and work of the others would lie idle. If the reply to
+/// a claim without id is lost, its leases run out.
+const UNNAMED: Duration = Duration::from_secs(10);
 
 impl Claiming {
     /// Gives up a claim of a session that is over.
     pub fn give_up(&mut self) {
         self.flight = None;
-        self.id = None;
+        (self.id, self.in_doubt) = (None, false);
     }
 }
 
@@ -83,7 +92,8 @@ impl Running {
     }
 
     pub fn send_claim(&mut self, max: usize, wait: Duration, now: Instant) {
-        let id = self.claiming.id.get_or_insert_with(|| self.once.world().fresh()).clone();
+        let is_named = self.claiming.id.is_some() || self.claiming.unnamed_until.is_none_or(|until| until <= now);
+        let id = is_named.then(|| self.claiming.id.get_or_insert_with(|| self.once.world().fresh()).clone());
         let settings = &self.settings;
         let body = Claim {
             worker: settings.pool.clone(),
@@ -96,7 +106,7 @@ impl Running {
             max: Some(max as u32),
             wait_ms: Some(ms(wait)),
             lease_ms: Some(ms(settings.lease)),
-            request_id: Some(id),
+            request_id: id,
             ..Claim::default()
         };
         let client = self.once.clone();
@@ -113,7 +123,7 @@ impl Running {
                 // The lease begins when the wait ends. Counted like this it never ends later here than at the server.
                 let begun = (sent + Duration::from_millis(claimed.waited_ms)).min(now);
                 let is_repeat = std::mem::take(&mut self.claiming.failures) > 0;
-                self.claiming.id = None;
+                (self.claiming.id, self.claiming.in_doubt) = (None, false);
                 self.control.succeeded();
                 if claimed.draining && claimed.executions.is_empty() {
                     self.claiming.after = Some(now + back_off(3, None, self.once.world()));
@@ -140,6 +150,12 @@ impl Running {
             self.join_again();
         } else if is_fatal(&error) || error.class() == Some(Class::Fix) {
             return Err(error);
+        }
+        let is_refused = error.code() == Some(Code::Unavailable) && !error.is_outcome_unknown();
+        if is_refused && !self.claiming.in_doubt {
+            (self.claiming.id, self.claiming.unnamed_until) = (None, Some(now + UNNAMED));
+        } else {
+            self.claiming.in_doubt = self.claiming.id.is_some();
         }
         self.claiming.failures += 1;
         tracing::warn!(%error, failures = self.claiming.failures, "could not claim");
