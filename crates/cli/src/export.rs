@@ -71,7 +71,12 @@ impl Drop for Partial {
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let address = args.store.current()?;
-    let master = master::place(&args.store.arguments().load()?, &address)?;
+    let settings = args.store.arguments().load()?;
+    // Nothing of the store is read with it: a backup must not wait until somebody has repaired the file of the key.
+    let master = master::place(&settings, &address).unwrap_or_else(|error| {
+        terminal::warn(&format!("the export cannot say which master key belongs to it: {error:#}"));
+        Place { name: None, key: None }
+    });
     let (partial, file) = Partial::create(&args.file)?;
     let begun = Instant::now();
     let written = store::runtime()?.block_on(async {

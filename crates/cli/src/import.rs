@@ -57,7 +57,10 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
         format!("{} records of `{}` are in {}, verified, after {time}", moved.records, moved.file, moved.store)
     })?;
     if has_keys(&summary) {
-        terminal::say(&compare_master(&master, origin.master));
+        match compare_master(&master, origin.master) {
+            Ok(note) => terminal::say(&note),
+            Err(warning) => terminal::warn(&warning),
+        }
     }
     Ok(End::Done)
 }

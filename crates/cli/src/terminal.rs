@@ -67,7 +67,7 @@ pub fn draws_progress() -> bool {
 /// Nobody wants to hear what `say` says.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From here on only errors are told.
+/// From here on only warnings and errors are told.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -87,6 +87,11 @@ pub fn say(line: &str) {
     }
 }
 
+/// Writes a warning to stderr, also if nobody wants to hear what `say` says.
+pub fn warn(what: &str) {
+    tell(&format!("warning: {what}"));
+}
+
 fn tell(line: &str) {
     // Nobody can be told that stderr is closed.
     let _ = writeln!(io::stderr(), "{}", visible(line, PAINTED_ERR.load(Ordering::Relaxed)));
@@ -97,6 +102,25 @@ pub fn put(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", visible(text, PAINTED_OUT.load(Ordering::Relaxed)))?;
     Ok(out.flush()?)
+}
+
+/// Writes a view over the one before it, which took `over` rows of the terminal; 0 writes it below what is there. Returns
+/// the rows that the view takes.
+pub fn redraw(over: usize, view: &str) -> anyhow::Result<usize> {
+    let (text, rows) = redrawn(over, view, PAINTED_OUT.load(Ordering::Relaxed), width());
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(rows)
+}
+
+/// A view after the codes that clear `over` rows above the cursor, and the rows that it takes. Codes in the view itself
+/// are escaped.
+fn redrawn(over: usize, view: &str, painted: bool, width: Option<usize>) -> (String, usize) {
+    let view = visible(view, painted);
+    // Up to the first row, and everything below is cleared, so that a shorter view leaves nothing of a longer one.
+    let back = if over > 0 { format!("\x1b[{over}F\x1b[J") } else { String::new() };
+    (format!("{back}{view}"), rows(&view, width))
 }
 
 /// Writes bytes to stdout as they are.
@@ -119,7 +143,7 @@ pub fn height() -> Option<usize> {
 }
 
 /// Rows of a terminal that a view takes, with lines that are longer than it is wide.
-pub fn rows(view: &str, width: Option<usize>) -> usize {
+fn rows(view: &str, width: Option<usize>) -> usize {
     let width = width.unwrap_or(usize::MAX).max(1);
     view.lines().map(|line| letters(line).div_ceil(width).max(1)).sum()
 }
@@ -275,7 +299,11 @@ pub struct Progress {
 pub const BAR_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
+    /// A total of 0 is one that nobody knows: the bar shows the count alone.
     pub fn new(colour: Colour, what: &str, total: u64) -> Self {
+        if total == 0 {
+            return Self::counting(colour, what);
+        }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         Self { bar: bar.with_style(Bars::bar_style(colour)).with_message(what.to_owned()), begun: Instant::now() }
     }
@@ -396,6 +424,13 @@ mod tests {
         let read = |ms| readable_time(Duration::from_millis(ms));
         assert_eq!([read(7), read(1_250), read(252_000)], ["7 ms", "1.2 s", "4m 12s"]);
         assert_eq!([999, 1_500, 2_000_000].map(readable_bytes), ["999 B", "1.5 kB", "2.0 MB"]);
+    }
+
+    #[test]
+    fn a_view_is_drawn_over_the_last_one_and_cannot_move_the_cursor_itself() {
+        let (text, rows) = redrawn(3, "\x1b[32mok\x1b[0m\nx\x1b[2J", true, Some(80));
+        assert_eq!((text.as_str(), rows), ("\x1b[3F\x1b[J\x1b[32mok\x1b[0m\nx\\u001b[2J", 2));
+        assert_eq!(redrawn(0, "1234\u{202e}", false, Some(5)), (r"1234\u202e".to_owned(), 2), "rows of what is shown");
     }
 
     #[test]

@@ -32,25 +32,26 @@ pub fn leave_master(place: &Place) -> String {
     }
 }
 
-/// Whether the master key here is that of the exported store, and what to do if not.
-pub fn compare_master(place: &Place, exported: Option<Fingerprint>) -> String {
+/// Compares the master key here with that of the exported store. The error is a warning: without the right key no API key
+/// of the store is recognised.
+pub fn compare_master(place: &Place, exported: Option<Fingerprint>) -> Result<String, String> {
     let before = "before you start a server: without it no API key of the store is recognised";
     match (&place.name, &place.key, exported) {
         (Some(name), Some(key), Some(exported)) if key.fingerprint() == exported => {
-            format!("the master key in {name} is that of the exported store")
+            Ok(format!("the master key in {name} is that of the exported store"))
         }
         (Some(name), Some(_), Some(_)) => {
-            format!("warning: {name} is not the master key of the exported store: put that one there {before}")
+            Err(format!("{name} is not the master key of the exported store: put that one there {before}"))
         }
-        (Some(name), Some(_), None) => format!(
+        (Some(name), Some(_), None) => Ok(format!(
             "the master key was not at hand for the export: see that {name} is the one of the exported store {before}"
-        ),
+        )),
         (Some(name), None, _) => {
-            format!("warning: copy the master key of the exported store to {name}, with mode 600, {before}")
+            Err(format!("copy the master key of the exported store to {name}, with mode 600, {before}"))
         }
-        (None, ..) => format!(
-            "warning: give the master key of the exported store as `master_key_file` or WEFT_MASTER_KEY {before}"
-        ),
+        (None, ..) => {
+            Err(format!("give the master key of the exported store as `master_key_file` or WEFT_MASTER_KEY {before}"))
+        }
     }
 }
 

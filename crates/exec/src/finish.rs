@@ -20,8 +20,12 @@ pub enum Finish {
     },
     /// It was stopped and did not say what should become of its task.
     Stopped,
-    /// The program did not run, with the reason in at most [`MESSAGE_MAX`] bytes. Nothing of it depends on the task.
+    /// The program could not be started, or an exit code of 126 or 127 says so of what it runs. The reason has at most
+    /// [`MESSAGE_MAX`] bytes.
     NotStarted(String),
+    /// This machine has no folder or no supervisor for the program, which did not run. The reason has at most
+    /// [`MESSAGE_MAX`] bytes.
+    NotPrepared(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +72,10 @@ const NOT_FOUND: i32 = 127;
 impl Finish {
     pub(crate) fn not_started(why: impl AsRef<str>) -> Finish {
         Finish::NotStarted(cut(why.as_ref(), MESSAGE_MAX).to_owned())
+    }
+
+    pub(crate) fn not_prepared(why: impl AsRef<str>) -> Finish {
+        Finish::NotPrepared(cut(why.as_ref(), MESSAGE_MAX).to_owned())
     }
 }
 
@@ -128,7 +136,7 @@ pub(crate) fn decide(said: Option<Finish>, ending: Ending, output: Output, tail:
             bad_end("was killed because its supervisor had ended", json!({}), Retry::Policy, tail)
         }
         How::Unsupervised { started: false } => {
-            Finish::not_started(with_tail("its supervisor ended before it started the program", tail))
+            Finish::not_prepared(with_tail("its supervisor ended before it started the program", tail))
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio::sync::{Notify, mpsc, watch};
 pub async fn run(program: &Program, task: Task, stop: impl Future, reports: mpsc::Sender<Report>) -> Finish {
     match try_run(program, task, stop, reports).await {
         Ok(finish) => finish,
-        Err(why) => Finish::not_started(why),
+        Err(why) => Finish::not_prepared(why),
     }
 }
 
@@ -34,7 +34,7 @@ async fn try_run(
     reports: mpsc::Sender<Report>,
 ) -> Result<Finish, String> {
     if program.command.is_empty() {
-        return Err("there is no program to start; name one".to_owned());
+        return Ok(Finish::not_started("there is no program to start; name one"));
     }
     let no_folder = |error: io::Error| format!("could not make a folder for the task: {error}");
     let (task, folder) = prepare(task, program.input_as_file).await.map_err(no_folder)?;

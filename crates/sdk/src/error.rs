@@ -63,6 +63,22 @@ impl Error {
         }
     }
 
+    /// True if the call may have been carried out although it was refused.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
+        match self {
+            Error::Rejected(problem) => problem.fields.get("outcome_unknown") == Some(&true.into()),
+            _ => true,
+        }
+    }
+
+    /// True if the server's certificate is not trusted, or if the address has `http:` for a port with TLS or the reverse.
+    /// A client that has never reached its server needs other settings then.
+    pub(crate) fn is_misconfigured(&self) -> bool {
+        let mut causes = std::iter::successors(Some(self as &(dyn StdError + 'static)), |&cause| cause.source());
+        let is_garbled = |cause: &(dyn StdError + 'static)| cause.downcast_ref().is_some_and(hyper::Error::is_parse);
+        weft_tls::is_distrust(self) || weft_tls::is_no_tls(self) || causes.any(is_garbled)
+    }
+
     pub(crate) fn unreachable(message: impl Into<String>, source: impl Into<Source>) -> Self {
         let source = Some(source.into());
         Error::Transport { retryable: true, message: message.into(), retry_after_ms: None, source }

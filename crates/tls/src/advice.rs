@@ -19,6 +19,11 @@ pub fn is_distrust(error: &(dyn Error + 'static)) -> bool {
     matches!(cause(error), Some(TlsError::InvalidCertificate(_)))
 }
 
+/// Whether the error or one of its causes is that the server answered a handshake with something that is no TLS.
+pub fn is_no_tls(error: &(dyn Error + 'static)) -> bool {
+    matches!(cause(error), Some(TlsError::InvalidMessage(_)))
+}
+
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a TlsError> {
     std::iter::successors(Some(error), |&error| error.source()).find_map(tls_error)
 }
@@ -41,12 +46,15 @@ fn sentence(error: &TlsError, parameter: &str) -> Option<String> {
         Wrong::UnknownIssuer | Wrong::BadSignature => {
             format!("its certificate is of no authority that is trusted here; `{parameter}=FILE` names one")
         }
-        Wrong::NotValidForNameContext { presented, .. } if presented.is_empty() => {
-            "its certificate is for no name; make one with a `subjectAltName`, the name or address of the server"
-                .to_owned()
-        }
         Wrong::NotValidForNameContext { presented, .. } => {
-            format!("its certificate is for another name; write the address with one of {}", presented.join(", "))
+            let names: Vec<String> = presented.iter().filter_map(|name| plain(name)).collect();
+            match names.is_empty() {
+                true => "its certificate is for no name; make one with a `subjectAltName`, the name or address of the server"
+                    .to_owned(),
+                false => {
+                    format!("its certificate is for another name; write the address with one of {}", names.join(", "))
+                }
+            }
         }
         Wrong::NotValidForName => {
             "its certificate is for another name; write the address with the name that it is for".to_owned()
@@ -60,4 +68,12 @@ fn sentence(error: &TlsError, parameter: &str) -> Option<String> {
         ),
         _ => return None,
     })
+}
+
+/// The name in `DnsName("weft.example")` or `IpAddress(127.0.0.1)`, as the verifier writes them, in backticks. None for
+/// other kinds of names, which no address of a server can have.
+fn plain(presented: &str) -> Option<String> {
+    let (kind, rest) = presented.split_once('(')?;
+    let name = rest.strip_suffix(')')?.trim_matches('"');
+    matches!(kind, "DnsName" | "IpAddress").then(|| format!("`{name}`"))
 }

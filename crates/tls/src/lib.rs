@@ -6,7 +6,7 @@ mod pinned;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use advice::{NO_TLS, advice, is_distrust};
+pub use advice::{NO_TLS, advice, is_distrust, is_no_tls};
 
 use pinned::OrPinned;
 use rustls::client::{WantsClientCert, WebPkiServerVerifier};
@@ -169,8 +169,8 @@ mod tests {
     fn a_certificate_that_is_pinned_is_still_checked_for_its_times_and_its_name() {
         use rustls::client::danger::ServerCertVerifier;
         use rustls::pki_types::{ServerName, UnixTime};
-        let check = |years: std::ops::Range<i32>, name: &'static str| {
-            let pem = testing::self_signed(&["weft.example"], years).unwrap().0;
+        const NAMES: [&str; 2] = ["weft.example", "127.0.0.1"];
+        let check = |pem: String, name: &'static str| {
             let shown = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ca.pem");
@@ -184,10 +184,20 @@ mod tests {
             let checked = verifier.verify_server_cert(&shown, &[], &name, &[], now);
             checked.map(drop).map_err(|error| advice(&error, "ca_file").unwrap_or_default())
         };
-        assert_eq!(check(2020..2100, "weft.example"), Ok(()));
-        assert!(check(2020..2021, "weft.example").unwrap_err().contains("has expired"));
-        assert!(check(2090..2100, "weft.example").unwrap_err().contains("not valid yet"));
-        assert!(check(2020..2100, "other.example").unwrap_err().contains("for another name"));
+        let itself = |years: std::ops::Range<i32>| testing::self_signed(&NAMES, years).unwrap().0;
+        // Signed by an authority that is not in the file, which has a name of its own or that of the certificate.
+        let private = |years: std::ops::Range<i32>| testing::signed(&NAMES, years, "private").unwrap();
+        let namesake = |years: std::ops::Range<i32>| testing::signed(&NAMES, years, "server").unwrap();
+        for made in [itself, private, namesake] as [fn(_) -> _; 3] {
+            assert_eq!(check(made(2020..2100), "weft.example"), Ok(()));
+            assert!(check(made(2020..2021), "weft.example").unwrap_err().contains("has expired"));
+            assert!(check(made(2090..2100), "weft.example").unwrap_err().contains("not valid yet"));
+            let told = check(made(2020..2100), "other.example").unwrap_err();
+            assert!(
+                told.ends_with("for another name; write the address with one of `weft.example`, `127.0.0.1`"),
+                "{told}"
+            );
+        }
     }
 
     #[test]

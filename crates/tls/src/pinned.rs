@@ -1,5 +1,5 @@
-//! Self-signed server certificates that are in the file of authorities, as `openssl req -x509` makes them: they are
-//! marked as authorities, which a chain may not have as the server's own certificate.
+//! Server certificates that are themselves in the file of authorities: self-signed, as `openssl req -x509` makes them,
+//! or signed by an authority that is not in the file. No chain leads from either to the file.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -21,6 +21,12 @@ pub fn is_authority(error: &CertificateError) -> bool {
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
+/// Whether a certificate was refused because of who signed it, which says nothing about a pinned one. An issuer that has
+/// the name of another authority gives a bad signature.
+fn is_about_issuer(error: &CertificateError) -> bool {
+    is_authority(error) || matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
+}
+
 impl ServerCertVerifier for OrPinned {
     fn verify_server_cert(
         &self,
@@ -32,9 +38,10 @@ impl ServerCertVerifier for OrPinned {
     ) -> Result<ServerCertVerified, Error> {
         let chain = self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         match chain {
-            // Times are checked before constraints, so that only the name is left.
+            // The times of the server's own certificate are checked before its constraints and its issuer, so that only
+            // the name is left.
             Err(Error::InvalidCertificate(refused))
-                if is_authority(&refused) && self.pinned.iter().any(|pinned| pinned == end_entity) =>
+                if is_about_issuer(&refused) && self.pinned.iter().any(|pinned| pinned == end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())

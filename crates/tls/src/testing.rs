@@ -1,6 +1,6 @@
 //! Certificates for tests: an authority of its own, and certificates of a server and of a client that it has signed.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 
 /// All in the PEM format.
 pub struct Certificates {
@@ -21,6 +21,20 @@ pub fn self_signed(names: &[&str], years: std::ops::Range<i32>) -> Result<(Strin
     params.not_after = rcgen::date_time_ymd(years.end, 1, 1);
     let key = KeyPair::generate()?;
     Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
+}
+
+/// A certificate for a server with these names or addresses, whose own common name is `server`, signed by an authority with
+/// the common name `issuer`. It is valid from the beginning of the year `years.start` to that of `years.end`.
+pub fn signed(names: &[&str], years: std::ops::Range<i32>, issuer: &str) -> Result<String, rcgen::Error> {
+    let mut authority = CertificateParams::new(Vec::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    authority.distinguished_name.push(DnType::CommonName, issuer);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    params.distinguished_name.push(DnType::CommonName, "server");
+    params.not_before = rcgen::date_time_ymd(years.start, 1, 1);
+    params.not_after = rcgen::date_time_ymd(years.end, 1, 1);
+    Ok(params.signed_by(&KeyPair::generate()?, &authority)?.pem())
 }
 
 /// For a server with these names or addresses.

@@ -101,14 +101,10 @@ fn text_of(execution: &Execution, paint: Paint) -> String {
 /// On a terminal the view is drawn over itself; elsewhere it is written once per change.
 async fn watch(remote: &Remote, args: &Args, mut patience: Patience<'_>, mut execution: Execution) -> Result<End> {
     let over = remote.form == Form::People && std::io::stdout().is_terminal();
-    let (mut lines, mut written) = (0, String::new());
+    let (mut rows, mut written) = (0, String::new());
     loop {
         if over {
-            let view = shown(&execution, remote);
-            // Up to where it began, and everything below is cleared, so that a shorter view leaves nothing behind.
-            let back = if lines > 0 { format!("\x1b[{lines}F\x1b[J") } else { String::new() };
-            terminal::put(&format!("{back}{view}"))?;
-            lines = terminal::rows(&view, terminal::width());
+            rows = terminal::redraw(rows, &shown(&execution, remote))?;
         } else if written != execution.revision {
             written = execution.revision.clone();
             remote.put(&execution, execution.public_state.name(), || shown(&execution, remote))?;
@@ -128,7 +124,7 @@ async fn watch(remote: &Remote, args: &Args, mut patience: Patience<'_>, mut exe
             Err(error) => {
                 patience.bear(error).await?;
                 // What is said goes below the view.
-                lines = 0;
+                rows = 0;
             }
         }
     }

@@ -100,22 +100,18 @@ impl<'a> View<'a> {
 
     async fn draw(&mut self, flow: &Flow) -> Result<()> {
         let (now, paint) = (time::now_ms(), self.remote.colour.out);
-        let width = terminal::width();
         let text = if flow.summary.total_members > TREE_MEMBERS_MAX {
             render::flow::card(flow, now, paint)
         } else {
             if self.graph.as_ref().is_none_or(|(etag, _)| *etag != flow.etag) {
                 self.graph = Some((flow.etag.clone(), graph::read(self.remote, &flow.id).await?));
             }
-            let options = tree::Options { colour: paint.is_on(), width };
+            let options = tree::Options { colour: paint.is_on(), width: terminal::width() };
             let graph = self.graph.as_ref().map(|(_, graph)| render::graph::picture(graph, now));
             weft_graph::tree(&graph.unwrap_or_default(), &options)
         };
         let shown = fit(text.trim_end(), terminal::height());
-        // Up to where it began, and everything below is cleared, so that a shorter view leaves nothing behind.
-        let back = if self.rows > 0 { format!("\x1b[{}F\x1b[J", self.rows) } else { String::new() };
-        terminal::put(&format!("{back}{shown}"))?;
-        self.rows = terminal::rows(&shown, width);
+        self.rows = terminal::redraw(self.rows, &shown)?;
         Ok(())
     }
 

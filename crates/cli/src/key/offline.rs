@@ -23,7 +23,13 @@ pub fn run(name: &str, store: &StoreArg, options: &Options) -> Result<End> {
             "`--admin` works on the store itself, and `--url` names a server: leave one of them out",
         ));
     }
+    if options.names_namespace() {
+        return Err(Fault::usage("`--admin` makes a key for every namespace: leave `--namespace` out"));
+    }
     let form = options.output()?;
+    if std::env::var_os("WEFT_URL").is_some_and(|url| !url.is_empty()) {
+        terminal::say("not used: WEFT_URL; `--admin` makes the key in the store itself");
+    }
     let settings = store.arguments().load()?;
     let address = Address::configured(&settings)?;
     address.refuse_due(&settings)?;

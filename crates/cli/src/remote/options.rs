@@ -90,6 +90,11 @@ impl Options {
         self.url.is_some()
     }
 
+    /// Whether a namespace is named on the command line.
+    pub fn names_namespace(&self) -> bool {
+        self.namespace.is_some()
+    }
+
     /// Whether a command that can look at a store or ask a server asks a server: what stands on the command line counts
     /// before the variable.
     pub fn asks_server(&self, store_is_named: bool) -> Result<bool> {

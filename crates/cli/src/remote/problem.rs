@@ -23,7 +23,8 @@ const NOT_HTTP: &str = "answers, but not in HTTP";
 
 fn unreachable(doing: &str, error: &Error) -> Fault {
     let message = error.to_string();
-    let fault = Fault::new(Code::Unreachable, format!("could not {doing}: {}", message.trim_end_matches(ASKED)));
+    let said = message.trim_end_matches(ASKED).replace("`ca_file=FILE`", "`--ca-file FILE`");
+    let fault = Fault::new(Code::Unreachable, format!("could not {doing}: {said}"));
     let fault = fault.named("unreachable");
     if weft_tls::is_distrust(error) {
         let hint =

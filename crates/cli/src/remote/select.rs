@@ -152,7 +152,7 @@ struct Tally<'a, Shown, T> {
     results: Vec<Done<T>>,
     /// Executions of a filter are reported by their number, even a single one
     by_filter: bool,
-    /// How many are to be done
+    /// How many are to be done; 0 if that is not known
     total: u64,
     done: u64,
     refused: BTreeMap<String, u64>,
@@ -196,8 +196,7 @@ where
             remote.say(&format!("nothing to {}: no execution is selected", verb.name));
             return self.tally.end();
         }
-        let at_least = if counted.at_least { "at least " } else { "" };
-        let question = format!("{} {at_least}{}?", verb.name, count(counted.total, "execution"));
+        let question = question(verb.name, counted.total, counted.at_least);
         // Also for a single execution: a filter does not show what it selects, and the next run may select more.
         if !confirm(selection.yes, &question).await? {
             return Ok(End::Refused);
@@ -248,7 +247,10 @@ where
 
 impl<T: Serialize, Shown: Fn(&T) -> String> Tally<'_, Shown, T> {
     fn so_far(&self) -> String {
-        format!("{} {} of {}", self.verb.past, self.done, count(self.total, "execution"))
+        match self.total {
+            0 => format!("{} {}", self.verb.past, count(self.done, "execution")),
+            total => format!("{} {} of {}", self.verb.past, self.done, count(total, "execution")),
+        }
     }
 
     /// What was done stays done, so it is told.
@@ -350,6 +352,15 @@ pub async fn each<T: Serialize, F: Future<Output = Result<T>>>(
     Ok(if results.iter().any(|done| done.error.is_some()) { End::Refused } else { End::Done })
 }
 
+/// Asks for the executions of a filter. A count that took too long is a lower bound, and one of 0 says nothing.
+fn question(verb: &str, total: u64, at_least: bool) -> String {
+    match (total, at_least) {
+        (0, true) => format!("{verb} all executions of the filter, which could not be counted in time?"),
+        (total, true) => format!("{verb} at least {}?", count(total, "execution")),
+        (total, false) => format!("{verb} {}?", count(total, "execution")),
+    }
+}
+
 /// Asks a question that is answered by yes or no. Where nobody can be asked it refuses, unless `yes` was said before.
 pub async fn confirm(yes: bool, question: &str) -> Result<bool> {
     if yes {
@@ -375,4 +386,17 @@ pub async fn confirm(yes: bool, question: &str) -> Result<bool> {
         terminal::say("nothing was done");
     }
     Ok(yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_names_no_number_that_is_not_known() {
+        assert_eq!(question("cancel", 1, false), "cancel 1 execution?");
+        assert_eq!(question("cancel", 7, true), "cancel at least 7 executions?");
+        let uncounted = question("cancel", 0, true);
+        assert_eq!(uncounted, "cancel all executions of the filter, which could not be counted in time?");
+    }
 }

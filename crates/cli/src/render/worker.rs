@@ -41,9 +41,10 @@ pub fn busy(worker: &Worker, now: u64) -> String {
 }
 
 /// A process that lives is written as seen every third of its ttl, and calls at least as often: twice that without a
-/// call means that it is probably gone, although it counts as dead only later.
+/// call means that it is probably gone, although it counts as dead only later. One that is drained may end without a word.
 fn is_silent(worker: &Worker, now: u64) -> bool {
-    worker.state != WorkerState::Dead && now.saturating_sub(worker.last_seen_at) > worker.ttl_ms / 3 * 2
+    matches!(worker.state, WorkerState::Active | WorkerState::Draining)
+        && now.saturating_sub(worker.last_seen_at) > worker.ttl_ms / 3 * 2
 }
 
 fn note(worker: &Worker, now: u64) -> String {
@@ -140,7 +141,11 @@ mod tests {
     #[test]
     fn a_worker_that_is_silent_is_shown_so_before_it_counts_as_dead() {
         let worker = |instance: &str, seen_at: u64, dead: serde_json::Value| -> Worker {
-            let state = if dead.is_null() { "active" } else { "dead" };
+            let state = match instance {
+                "drained" => "drained",
+                _ if dead.is_null() => "active",
+                _ => "dead",
+            };
             let value = json!({"namespace": "shop", "instance": instance, "worker": "mailer", "session": 1, "state": state,
                 "lanes": ["mail"], "capabilities": [], "capacity": 1, "labels": {}, "ttl_ms": 60_000, "registered_at": 0,
                 "last_seen_at": seen_at, "dead": dead});
@@ -150,16 +155,18 @@ mod tests {
         let workers = [
             worker("fresh", 65_000, json!(null)),
             worker("killed", 55_000, json!(null)),
+            worker("drained", 55_000, json!(null)),
             worker("gone", 10_000, json!({"at": 90_000, "marked": false})),
             worker("burnt", 70_000, given_up),
         ];
         assert_eq!(
             table(&workers, 100_000, Paint::PLAIN),
-            "INSTANCE  POOL    STATE   LANES  BUSY  SEEN  VERSION  NOTE\n\
-             fresh     mailer  active  mail   ?/1   35s   –\n\
-             killed    mailer  active  mail   –     45s   –        silent for 45s\n\
-             gone      mailer  dead    mail   –     1m    –        silent for 1m\n\
-             burnt     mailer  dead    mail   –     30s   –        given up: its host burnt"
+            "INSTANCE  POOL    STATE    LANES  BUSY  SEEN  VERSION  NOTE\n\
+             fresh     mailer  active   mail   ?/1   35s   –\n\
+             killed    mailer  active   mail   –     45s   –        silent for 45s\n\
+             drained   mailer  drained  mail   ?/1   45s   –\n\
+             gone      mailer  dead     mail   –     1m    –        silent for 1m\n\
+             burnt     mailer  dead     mail   –     30s   –        given up: its host burnt"
         );
     }
 }

@@ -353,7 +353,7 @@ mod tests {
         press(&mut app, KeyCode::Down);
         press(&mut app, KeyCode::Enter);
         let id = app.open.as_ref().unwrap().id.clone();
-        app.show(&id, "state     active".into());
+        app.show(&id, "state     active");
         app.take(Err("could not connect".into()));
         let shown = screen(&app, 80, 10);
         assert!(

@@ -105,7 +105,7 @@ fn take(app: &mut App, looked: Look) -> Result<()> {
         app.take_workers(workers);
     }
     if let Some((id, text)) = looked.open {
-        app.show(&id, text.unwrap_or_else(|error| format!("{error:#}")));
+        app.show(&id, &text.unwrap_or_else(|error| format!("{error:#}")));
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What the live view knows and how keys change it. Draws nothing and calls nobody.
 
+use crate::visible::visible;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::VecDeque;
 use weft_api::node::{LaneStats, RecentFailure, Running, Stats, Window};
@@ -161,10 +162,10 @@ impl App {
         workers
     }
 
-    /// Shows an execution that was read, if it is still the one that is looked at.
-    pub fn show(&mut self, id: &str, text: String) {
+    /// Shows an execution that was read, if it is still the one that is looked at. Escapes what would not be seen.
+    pub fn show(&mut self, id: &str, text: &str) {
         if let Some(open) = self.open.as_mut().filter(|open| open.id == id) {
-            open.text = text;
+            open.text = visible(text, false).into_owned();
         }
     }
 
@@ -407,10 +408,10 @@ pub mod tests {
         }
         let id = "x_7_0192f3c1-6b1e-7c55-9a40-5d2f6d10fe9c".to_owned();
         assert_eq!(press(&mut app, KeyCode::Enter), Wish::Read(id.clone()));
-        app.show("another", "wrong".into());
-        app.show(&id, "a\nb\nc".into());
+        app.show("another", "wrong");
+        app.show(&id, "a\nb\u{202e}\nc");
         press(&mut app, KeyCode::Down);
-        assert_eq!(app.open.as_ref().map(|open| (open.text.as_str(), open.scroll)), Some(("a\nb\nc", 1)));
+        assert_eq!(app.open.as_ref().map(|open| (open.text.as_str(), open.scroll)), Some(("a\nb\\u202e\nc", 1)));
         assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::None, "first it closes");
         assert_eq!(app.open, None);
         assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Quit);

@@ -12,7 +12,7 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
-use task::{NOT_STARTED_MAX, NotStarted};
+use task::{NOT_STARTED_MAX, NotStarted, Reason};
 use weft_exec::{Program, check_line, this_binary};
 use weft_sdk::{Ctx, Inputs, Raw, Worker};
 
@@ -32,7 +32,7 @@ const FROM_ENVIRONMENT: [&str; 2] = ["log.", "otel."];
     WEFT_LANE, WEFT_TAGS (JSON) and perhaps WEFT_CHECKPOINT_FILE. A member of a flow also gets WEFT_FLOW, WEFT_MEMBER (its key) and \
     WEFT_INPUTS, a folder with what upstreams handed over: a file for each result, named as the input of the edge, for \
     `name[]` a folder with the files 0, 1, …, and inputs.json, which tells how each of them ended. What it writes to stdout is the result, stderr goes to \
-    the log. Exit codes: 0 completes, 65 fails for good, 126 and 127 (not executable, not found) hand the work back, 75 and \
+    the log. Exit codes: 0 completes, 65 fails for good, 126 and 127 (not executable, not found) hand the work back for 1 s, and for twice as long each time up to 60 s, 75 and \
     any other fails and is retried as the execution's policy says.\n\nOn the pipe WEFT_CONTROL it may say more, an object of JSON per line: {\"progress\": {\"percent\": 40, \
     \"message\": …}}, {\"checkpoint\": …}, {\"step\": {\"name\": …, \"value\": …}}, {\"delay_ms\": …}, {\"fail\": \
     {\"message\": …, \"retry\": \"never\"}}; the last two decide the outcome.\n\nA cancel, a lost lease or a stop of the \
@@ -138,25 +138,30 @@ pub fn run(args: Args, before: remote::Options, colour: Colour) -> Result<End> {
         let until = async {
             tokio::select! {
                 () = stop.begun() => {}
-                why = not_started.too_many() => {
+                reason = not_started.too_many() => {
                     tracing::warn!("the program did not run {NOT_STARTED_MAX} times in a row; the worker stops");
-                    gave_up = Some(why);
+                    gave_up = Some(reason);
                 }
             }
         };
         worker.run_until(until).await.map_err(|error| remote::fault("go on working", error))?;
         match gave_up {
             None => Ok(End::Done),
-            Some(why) => Err(not_started_fault(&why).into()),
+            Some(reason) => Err(not_started_fault(&reason).into()),
         }
     })
 }
 
-fn not_started_fault(why: &str) -> Fault {
+fn not_started_fault(Reason { why, is_line }: &Reason) -> Fault {
     let times =
         format!("the program did not run {NOT_STARTED_MAX} times in a row, and its tasks were handed back: {why}");
-    Fault::new(Code::Refused, times)
-        .hint("make `--exec` a line that runs here; exit codes 126 and 127 say that a program was not started")
+    let fault = Fault::new(Code::Refused, times);
+    match is_line {
+        true => {
+            fault.hint("make `--exec` a line that runs here; exit codes 126 and 127 say that a program was not started")
+        }
+        false => fault,
+    }
 }
 
 fn program(args: &Args) -> Program {

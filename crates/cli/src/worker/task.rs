@@ -1,7 +1,8 @@
 //! One task: a program is run for it, and what the program says becomes what the server is told.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use weft_api::Payload;
 use weft_exec::{
@@ -13,31 +14,70 @@ use weft_sdk::{Ctx, Failure, Inputs, Raw};
 /// What a program may be ahead of what the server was told.
 const REPORTS_MAX: usize = 16;
 
-/// How long a task rests whose program could not be started: another worker may have the program.
-const HAND_BACK: Duration = Duration::from_secs(1);
+/// The first pause of an execution whose program did not run: another worker may have the program. It doubles each time
+/// the same execution comes back.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// A worker gives up after this many tasks in a row whose program could not be started.
+/// Executions whose pauses are remembered.
+const PAUSES_MAX: usize = 10_000;
+
+/// A worker gives up after this many tasks in a row whose program did not run.
 pub const NOT_STARTED_MAX: usize = 5;
 
-/// The reasons of the latest tasks that ended without their program having run.
+/// Why a program did not run.
+#[derive(Clone, Debug)]
+pub struct Reason {
+    pub why: String,
+    /// The line of `--exec` could not be started, or what it runs; otherwise this machine could not prepare the task
+    pub is_line: bool,
+}
+
+/// Tasks that ended without their program having run.
 #[derive(Default)]
-pub struct NotStarted(watch::Sender<Vec<String>>);
+pub struct NotStarted {
+    /// The reasons since a program last ran
+    reasons: watch::Sender<Vec<Reason>>,
+    /// The next pause of each execution whose program did not run here, and when it was last seen
+    pauses: Mutex<HashMap<String, (Duration, Instant)>>,
+}
 
 impl NotStarted {
-    fn see(&self, finish: &Finish) {
-        self.0.send_modify(|reasons| match finish {
-            Finish::NotStarted(why) => reasons.push(brief(why)),
+    fn see(&self, execution: &str, finish: &Finish) {
+        self.reasons.send_modify(|reasons| match finish {
+            Finish::NotStarted(why) => reasons.push(Reason { why: brief(why), is_line: true }),
+            Finish::NotPrepared(why) => reasons.push(Reason { why: brief(why), is_line: false }),
             Finish::Stopped => {}
             _ => reasons.clear(),
         });
+        if !matches!(finish, Finish::NotStarted(_) | Finish::NotPrepared(_) | Finish::Stopped) {
+            self.pauses().remove(execution);
+        }
+    }
+
+    /// How long an execution rests whose program did not run: 1 s, 2 s, 4 s and so on up to 60 s, until its program runs.
+    fn pause(&self, execution: &str) -> Duration {
+        let mut pauses = self.pauses();
+        let pause = pauses.get(execution).map_or(PAUSE_MIN, |(next, _)| *next);
+        pauses.insert(execution.to_owned(), ((pause * 2).min(PAUSE_MAX), Instant::now()));
+        if pauses.len() > PAUSES_MAX {
+            // It probably ran elsewhere long ago.
+            let oldest = pauses.iter().min_by_key(|(_, (_, at))| *at).map(|(id, _)| id.clone());
+            pauses.remove(&oldest.unwrap_or_default());
+        }
+        pause
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, HashMap<String, (Duration, Instant)>> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row.
-    pub async fn too_many(&self) -> String {
-        let mut seen = self.0.subscribe();
+    pub async fn too_many(&self) -> Reason {
+        let mut seen = self.reasons.subscribe();
         let reasons = seen.wait_for(|reasons| reasons.len() >= NOT_STARTED_MAX).await;
         let reasons = reasons.expect("the sender is borrowed here");
-        reasons.last().cloned().unwrap_or_default()
+        reasons.last().expect("there are several").clone()
     }
 }
 
@@ -56,7 +96,7 @@ pub async fn run(
         _ => None,
     };
     log_bad_end(&ctx, &finish);
-    not_started.see(&finish);
+    not_started.see(ctx.id(), &finish);
     // Before the outcome: what was lost on the way must not be taken for told.
     told?;
     if let Some(checkpoint) = checkpoint {
@@ -67,7 +107,7 @@ pub async fn run(
         Finish::Failed(failed) => Err(failure(failed)),
         Finish::Delay { ms, .. } => Err(Failure::delay(Duration::from_millis(ms))),
         // No fault of the task, so that it costs no attempt.
-        Finish::NotStarted(_) => Err(Failure::delay(HAND_BACK)),
+        Finish::NotStarted(_) | Finish::NotPrepared(_) => Err(Failure::delay(not_started.pause(ctx.id()))),
         // Why it was stopped decides what the server is told.
         Finish::Stopped => Err(Failure::retry("the program was stopped")),
     }
@@ -96,7 +136,7 @@ fn log_bad_end(ctx: &Ctx, finish: &Finish) {
             let again = if failed.retry == Retry::Never { ", and no retry will help" } else { "" };
             tracing::info!(category = failed.category, "it failed: {message}{again}");
         }
-        (None, Finish::NotStarted(why)) => {
+        (None, Finish::NotStarted(why) | Finish::NotPrepared(why)) => {
             tracing::warn!("its program did not run, and it is handed back: {}", brief(why));
         }
         (None, _) => {}
@@ -190,5 +230,49 @@ fn failure(failed: Failed) -> Failure {
             Ok(json) => failure.detail(&json),
             Err(_) => failure.detail(&String::from_utf8_lossy(&detail.bytes)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::not_started_fault;
+    use super::*;
+    use crate::fault::Fault;
+
+    #[test]
+    fn cli_12_an_execution_whose_program_never_runs_rests_longer_each_time() {
+        let seen = NotStarted::default();
+        let back = |id: &str| {
+            seen.see(id, &Finish::NotStarted("exited with code 127".into()));
+            seen.pause(id).as_secs()
+        };
+        let others = || seen.see("other", &Finish::Completed { result: None });
+        let pauses: Vec<u64> = (0..8).map(|_| (others(), back("bad")).1).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(back("new"), 1, "each execution has pauses of its own");
+        seen.see("bad", &Finish::Stopped);
+        assert_eq!(back("bad"), 60, "a stop says nothing about the program");
+        seen.see("bad", &Finish::Completed { result: None });
+        assert_eq!(back("bad"), 1, "it ran");
+        for number in 0..PAUSES_MAX {
+            back(&number.to_string());
+        }
+        let remembered = seen.pauses().len();
+        assert_eq!((remembered, back("0"), back("bad")), (PAUSES_MAX, 2, 1), "the oldest is forgotten");
+    }
+
+    #[tokio::test]
+    async fn cli_12_only_a_line_that_does_not_run_is_said_to_be_at_fault() {
+        for (finish, is_line) in [(Finish::NotStarted as fn(_) -> _, true), (Finish::NotPrepared, false)] {
+            let seen = NotStarted::default();
+            for _ in 0..NOT_STARTED_MAX {
+                seen.see("bad", &finish("why".to_owned()));
+            }
+            let reason = seen.too_many().await;
+            assert_eq!((reason.why.as_str(), reason.is_line), ("why", is_line));
+            let (_, message, hint) = Fault::told(&not_started_fault(&reason).into());
+            assert!(message.ends_with("handed back: why"), "{message}");
+            assert_eq!(hint.is_some_and(|hint| hint.contains("`--exec`")), is_line);
+        }
     }
 }

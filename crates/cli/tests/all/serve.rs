@@ -1,5 +1,6 @@
 //! A server as it is run in production: its first key, what it refuses, and how it stops.
 
+use crate::dev::Dev;
 use crate::http::Caller;
 use crate::process::{PATIENCE, Running, command, stdout, text, weft};
 use serde_json::json;
@@ -482,11 +483,14 @@ fn api_51_a_certificate_that_is_signed_by_itself_is_trusted_if_it_is_named() {
     write("key.pem", &key);
     write("other.pem", &other);
     let server = Server::start(folder.path(), &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
-    let told = |args: &[&str], url: &str, code: i32| {
+    let with = |args: &[&str], url: &str| {
         let mut weft = command(&[&["--timeout", "5s"], args].concat());
         weft.current_dir(folder.path()).env("WEFT_URL", url).env("WEFT_KEY", server.key.as_deref().unwrap());
         weft.env("WEFT_NAMESPACE", "default").env_remove("WEFT_STORE");
-        let output = weft.output().unwrap();
+        weft
+    };
+    let told = |args: &[&str], url: &str, code: i32| {
+        let output = with(args, url).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", text(&output.stderr));
         text(&output.stderr)
     };
@@ -496,10 +500,23 @@ fn api_51_a_certificate_that_is_signed_by_itself_is_trusted_if_it_is_named() {
     assert!(refused.contains("signed by itself") && refused.contains("hint: `--ca-file`"), "{refused}");
     let by_name = server.url.replace("127.0.0.1", "localhost");
     let refused = told(&["list", "--ca-file", "cert.pem"], &by_name, 4);
-    assert!(refused.contains("for another name") && refused.contains("127.0.0.1"), "{refused}");
+    assert!(refused.contains("for another name; write the address with one of `127.0.0.1`\n"), "{refused}");
     let plain = server.url.replace("https://", "http://");
     let refused = told(&["list"], &plain, 2);
     assert!(refused.contains("not in HTTP") && refused.contains("hint: write `https://`"), "{refused}");
+
+    // No waiting helps a worker there either.
+    let dev = Dev::in_memory();
+    let wrong = dev.url.replace("http://", "https://");
+    for (file, url, code, hint) in [
+        ("other.pem", &server.url, 4, "hint: `--ca-file`"),
+        ("cert.pem", &plain, 2, "hint: write `https://`"),
+        ("cert.pem", &wrong, 2, "hint: write `http://`"),
+    ] {
+        let worker = Running::err_of(with(&["worker", "--kind", "k", "--exec", "true", "--ca-file", file], url));
+        worker.wait_for("what to do", |line| line.starts_with(hint));
+        assert_eq!(worker.exit_code(), Some(code), "{hint}");
+    }
     assert_eq!(server.interrupt(), Some(0));
 }
 
@@ -652,7 +669,7 @@ fn whoever_has_the_store_and_its_master_key_makes_a_key_with_all_rights() {
     let server = Server::start(folder.path(), &[]);
     let create = |args: &[&str]| {
         let mut create = command(&[&["key", "create", "--name", "rescue", "--admin"], args].concat());
-        create.current_dir(folder.path()).env_remove("WEFT_URL").output().unwrap()
+        create.current_dir(folder.path()).env("WEFT_URL", "http://127.0.0.1:1").output().unwrap()
     };
     let held = create(&[]);
     assert_eq!(held.status.code(), Some(1), "{}", text(&held.stderr));
@@ -663,7 +680,12 @@ fn whoever_has_the_store_and_its_master_key_makes_a_key_with_all_rights() {
     assert_eq!(caller.call("DELETE", &path, None).status, 400);
     assert_eq!(server.interrupt(), Some(0));
 
-    let made = stdout(&create(&[]));
+    let everywhere = create(&["--namespace", "shop"]);
+    assert_eq!(everywhere.status.code(), Some(2));
+    assert!(text(&everywhere.stderr).contains("leave `--namespace` out"), "{}", text(&everywhere.stderr));
+    let made = create(&[]);
+    assert!(text(&made.stderr).starts_with("not used: WEFT_URL; "), "{}", text(&made.stderr));
+    let made = stdout(&made);
     assert_eq!(create(&[]).status.code(), Some(1), "the name is taken");
     let server = Server::start(folder.path(), &[]);
     let caller = server.caller(made.trim());

@@ -178,11 +178,17 @@ fn ops_22_a_move_says_which_master_key_to_copy_and_whether_it_arrived() {
         said(&["import", "../file", "--store", &store], &new)
     };
     write(&new, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n");
+    let told = said(&["import", "../file", "--quiet", "--store", "sqlite:weft-data/quiet.db"], &new);
+    assert!(told.starts_with("warning: `weft-data/master.key` is not the master key"), "{told}");
     let told = import("other");
     assert!(told.contains("warning: `weft-data/master.key` is not the master key of the exported store"), "{told}");
     write(&new, &std::fs::read_to_string(master(&old)).unwrap());
     let told = import("same");
     assert!(told.contains("the master key in `weft-data/master.key` is that of the exported store"), "{told}");
+    write(&old, "garbled");
+    let told = said(&["export", "../again", "--quiet"], &old);
+    assert!(told.starts_with("warning: the export cannot say which master key belongs to it: `weft-data"), "{told}");
+    assert!(told.contains("holds no master key"), "{told}");
     let server = Server::start(&new, &[]);
     assert_eq!(server.caller(&key).call("GET", "/v1/executions", None).status, 200);
     assert_eq!(server.interrupt(), Some(0));

@@ -147,9 +147,14 @@ async fn cli_12_a_program_that_cannot_be_started_is_named() {
 
 #[tokio::test]
 async fn cli_12_a_supervisor_that_is_none_is_named() {
+    // The program has no part in it, so that it is not said to be what did not start.
+    let not_prepared = async |program: &Program| match finish(program, task()).await {
+        Finish::NotPrepared(why) => why,
+        other => panic!("{other:?}"),
+    };
     let missing = Program::shell("true", vec!["/no/such/supervisor".into()]);
-    assert!(not_started(&missing).await.contains("could not start the supervisor `/no/such/supervisor`"));
+    assert!(not_prepared(&missing).await.contains("could not start the supervisor `/no/such/supervisor`"));
     let other = Program::shell("true", vec!["/bin/sh".into(), "-c".into(), "echo what is this >&2; exit 2".into()]);
-    let message = not_started(&other).await;
+    let message = not_prepared(&other).await;
     assert!(message.contains("supervisor ended before") && message.ends_with("what is this"), "{message}");
 }

@@ -206,7 +206,8 @@ impl Worker {
         }
     }
 
-    /// Runs until it is drained by its handle or by the server, or cannot go on.
+    /// Runs until it is drained by its handle or by the server, or cannot go on. A server that is away is waited for; one
+    /// whose certificate is not trusted, or whose address has the wrong scheme, ends a worker that has not begun.
     pub async fn run(self) -> Result<(), Error> {
         self.run_until(std::future::pending::<()>()).await
     }

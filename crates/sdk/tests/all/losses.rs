@@ -238,6 +238,74 @@ async fn sdk_33_an_outage_longer_than_a_lease_leaves_a_worker_that_rests_and_goe
 }
 
 #[tokio::test(start_paused = true)]
+async fn sdk_33_a_server_that_is_not_trusted_ends_a_worker_that_has_not_begun_and_no_other() {
+    const TRUSTED: u32 = 1;
+    const LOST: u32 = 2;
+    async fn quick() -> Result<(), Failure> {
+        Ok(())
+    }
+    let (phase, refused) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let harness = Harness::new().await;
+    let (now, count) = (phase.clone(), refused.clone());
+    let client = between(harness.client(), move |call, inner| {
+        let (phase, is_join, is_claim) =
+            (now.load(Ordering::SeqCst), call.spec().id == "register_worker", call.spec().id == "claim");
+        count.fetch_add(u32::from(is_join && phase != TRUSTED), Ordering::SeqCst);
+        async move {
+            match phase {
+                TRUSTED => inner.dispatch(call).await,
+                LOST if is_claim => Err(Problem::new(Code::WorkerNotFound, "gone").into()),
+                LOST if !is_join => inner.dispatch(call).await,
+                _ => Err(Error::Transport {
+                    retryable: true,
+                    message: "not trusted".to_string(),
+                    retry_after_ms: None,
+                    source: Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer).into()),
+                }),
+            }
+        }
+    });
+    let worker = || Worker::new(client.clone()).handle("quick", quick);
+    let ended = tokio::time::timeout(secs(60), worker().run()).await.expect("it ends");
+    assert_eq!((ended.unwrap_err().to_string().as_str(), refused.load(Ordering::SeqCst)), ("not trusted", 1));
+
+    phase.store(TRUSTED, Ordering::SeqCst);
+    tokio::spawn(worker().run());
+    harness.submit("quick", &()).await.unwrap().result::<()>().await.unwrap();
+    phase.store(LOST, Ordering::SeqCst);
+    harness.advance(secs(120)).await;
+    assert!(refused.load(Ordering::SeqCst) > 2, "it tries again");
+    phase.store(TRUSTED, Ordering::SeqCst);
+    harness.submit("quick", &()).await.unwrap().result::<()>().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn sdk_33_while_a_server_cannot_look_for_earlier_leases_a_worker_claims_without_an_id() {
+    async fn quick() -> Result<(), Failure> {
+        Ok(())
+    }
+    let refused = Arc::new(AtomicU32::new(0));
+    let harness = Harness::new().await;
+    let count = refused.clone();
+    let client = between(harness.client(), move |call, inner| {
+        let is_named = matches!(&call, Call::Claim(args) if args.body.request_id.is_some());
+        count.fetch_add(u32::from(is_named), Ordering::SeqCst);
+        async move {
+            match is_named {
+                true => Err(Problem::new(Code::Unavailable, "no answer").field("outcome_unknown", false).into()),
+                false => inner.dispatch(call).await,
+            }
+        }
+    });
+    tokio::spawn(Worker::new(client).handle("quick", quick).run());
+    for _ in 0..30 {
+        harness.submit("quick", &()).await.unwrap().result::<()>().await.unwrap();
+        harness.advance(secs(1)).await;
+    }
+    assert!((2..=5).contains(&refused.load(Ordering::SeqCst)), "once in ten seconds: {refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sdk_31_an_outage_does_not_hold_up_short_leases_that_are_claimed_after_it() {
     async fn slow(Json(ms): Json<u64>) -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_millis(ms)).await;

@@ -19,6 +19,8 @@ pub struct Registration {
     pub session: Option<u64>,
     /// Settled, one way or the other
     known: bool,
+    /// The server has answered a registration before
+    reached: bool,
     failures: u32,
     /// The next try to join, or the next heartbeat
     at: Option<Instant>,
@@ -34,6 +36,10 @@ impl Registration {
     /// The server knows this worker, or has no registry.
     pub fn is_known(&self) -> bool {
         self.known
+    }
+
+    fn settle(&mut self) {
+        (self.known, self.reached) = (true, true);
     }
 
     /// When the next call is due; none while one is in flight, and none for a worker that drains and would have to join.
@@ -90,14 +96,16 @@ impl Running {
         let now = Instant::now();
         match reply {
             Ok(registered) => {
-                self.registration.known = true;
+                self.registration.settle();
                 self.registration.failures = 0;
                 self.registration.session = Some(registered.session);
                 self.registration.at = Some(now + Duration::from_millis(registered.next_in_ms.max(100)));
             }
             Err(error) if matches!(error.code(), Some(Code::NotReady | Code::RouteNotFound)) => {
-                self.registration.known = true;
+                self.registration.settle();
             }
+            // Later it is waited for: a server may get a new certificate before its clients trust it.
+            Err(error) if !self.registration.reached && error.is_misconfigured() => return Err(error),
             Err(error) if is_fatal(&error) || error.class() == Some(Class::Fix) => return Err(error),
             Err(error) => {
                 self.registration.failures += 1;
