@@ -84,12 +84,16 @@ pub fn refuse_exposed(path: &Path) -> Result<(), OpenError> {
 }
 
 /// Refuses a file with a second name: the log lies beside the name that it was opened by, and is missing beside the other.
+/// `path` has no symbolic links.
 pub fn refuse_links(path: &Path) -> Result<(), OpenError> {
     match fs::metadata(path).map_or(1, |metadata| metadata.nlink()) {
         0 | 1 => Ok(()),
         names => Err(match holder(path) {
             Some(holder) => OpenError::Locked { path: path.to_owned(), holder },
-            None => OpenError::Linked { path: path.to_owned(), names },
+            None => {
+                let has_log = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
+                OpenError::Linked { path: path.to_owned(), names, has_log }
+            }
         }),
     }
 }

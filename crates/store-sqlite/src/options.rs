@@ -84,10 +84,15 @@ pub enum OpenError {
     #[error("cannot open `{}`: {holder} has it open; stop it first, or call its server", path.display())]
     Locked { path: PathBuf, holder: String },
     #[error(
-        "cannot open `{}`: it has {names} names (hard links), and its log lies beside one of them only; \
-         remove the other names, or open a copy", path.display()
+        "cannot open `{}`: it has {names} names (hard links), and its log lies beside one of them only; {}",
+        path.display(), link_advice(*has_log)
     )]
-    Linked { path: PathBuf, names: u64 },
+    Linked {
+        path: PathBuf,
+        names: u64,
+        /// A log with content lies beside `path`.
+        has_log: bool,
+    },
     #[error("cannot run on SQLite {found}: versions below 3.51.3 can damage a write-ahead log")]
     Library { found: String },
     #[error("cannot open `{}`: it is not a store of Weft ({why})", path.display())]
@@ -102,6 +107,18 @@ pub enum OpenError {
     Thread(io::Error),
     #[error("could not open `{}`: {source}", path.display())]
     Sqlite { path: PathBuf, source: rusqlite::Error },
+}
+
+/// Which names of a file to remove. The log goes with its name: without that name, all commits since the last checkpoint
+/// are lost.
+fn link_advice(has_log: bool) -> &'static str {
+    match has_log {
+        true => "it is beside this one: keep this name and remove the others, which `find -samefile` lists",
+        false => {
+            "it is not beside this one: do not remove a name yet; among the names that `find -samefile` lists, keep the \
+             one that has a `-wal` file beside it (any, if none has), and remove the others"
+        }
+    }
 }
 
 impl OpenError {

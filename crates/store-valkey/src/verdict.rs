@@ -19,7 +19,7 @@ pub enum Verdict {
     NotApplied {
         retry_after_ms: u64,
     },
-    /// The server's memory has reached its limit.
+    /// The server's memory has reached its limit, or its disk has no room for the append-only file.
     Full,
     Unknown,
     /// A function failed half-way. It may have written something, which must never be.
@@ -43,11 +43,19 @@ pub fn of(error: &ServerError, asked: &Address) -> Verdict {
         "TRYAGAIN" => Verdict::Again,
         "ERR" if detail.starts_with("Function not found") => Verdict::Load,
         "BUSY" => Verdict::NotApplied { retry_after_ms: SOON_MS },
+        "MISCONF" if is_disk_full(detail) => Verdict::Full,
         "CROSSSLOT" | "CLUSTERDOWN" | "READONLY" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS" | "NOAUTH"
         | "NOPERM" => later,
         "OOM" => Verdict::Full,
         _ => Verdict::Unknown,
     }
+}
+
+/// Whether a server that refuses all writes does so because its disk is full. It takes writes again by itself as soon as it
+/// can append. A failed snapshot has other causes too, and its reply does not name them.
+fn is_disk_full(detail: &str) -> bool {
+    let detail = detail.to_ascii_lowercase();
+    detail.contains("errors writing to the aof") || detail.contains("no space left")
 }
 
 fn redirect(detail: &str, asked: &Address) -> Option<Address> {
@@ -129,7 +137,14 @@ mod tests {
             ("READONLY You can't write against a read only replica.".to_owned(), later.clone()),
             ("LOADING Valkey is loading the dataset in memory".to_owned(), later.clone()),
             ("MASTERDOWN Link with MASTER is down".to_owned(), later.clone()),
-            ("MISCONF Errors writing to the AOF file".to_owned(), later.clone()),
+            ("MISCONF Errors writing to the AOF file: No space left on device".to_owned(), Verdict::Full),
+            ("MISCONF Errors writing to the AOF file: Disk quota exceeded".to_owned(), Verdict::Full),
+            ("MISCONF could not persist: no space left on device".to_owned(), Verdict::Full),
+            (
+                "MISCONF Valkey is configured to save RDB snapshots, but it's currently unable to persist to disk."
+                    .to_owned(),
+                later.clone(),
+            ),
             ("NOREPLICAS Not enough good replicas to write.".to_owned(), later.clone()),
             ("OOM allow-oom flag is not set on the function".to_owned(), Verdict::Full),
             ("BUSY Valkey is busy running a script.".to_owned(), Verdict::NotApplied { retry_after_ms: SOON_MS }),
@@ -152,6 +167,16 @@ mod tests {
         for (line, expected) in rows {
             assert_eq!(of(&reply(&line), &address()), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn rl_77_a_server_whose_disk_is_full_is_a_full_store() {
+        let is_full = |line: &str| match outcome(Fault::Reply { error: reply(line), address: address() }) {
+            Outcome::NotApplied { source, .. } => source.is::<Full>(),
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(is_full("MISCONF Errors writing to the AOF file: No space left on device"));
+        assert!(!is_full("MISCONF Valkey is configured to save RDB snapshots"));
     }
 
     #[test]

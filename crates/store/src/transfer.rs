@@ -58,7 +58,15 @@ pub enum Error {
     File(#[from] io::Error),
     #[error("cannot read the file: {0}; export the store again")]
     Damaged(String),
-    #[error("cannot read the file: it has format {found}, and this program knows up to {known}; use a newer one")]
+    #[error(
+        "cannot read the file: it has format {found}, and this program reads format {known}; export the store again \
+         with this program"
+    )]
+    Older { found: u16, known: u16 },
+    #[error(
+        "cannot read the file: it has format {found}, and this program reads format {known}; use a newer program, or \
+         export the store again with this one"
+    )]
     Newer { found: u16, known: u16 },
     #[error(transparent)]
     Store(#[from] crate::Error),

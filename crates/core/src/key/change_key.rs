@@ -15,7 +15,7 @@ pub fn validate(cmd: &ChangeKey, now: Time) -> Result<(), Rejection> {
     check_expiry(cmd.expires_at.flatten(), now)
 }
 
-/// Fields that are not given keep their values. The last lasting administrator stays one.
+/// Fields that are not given keep their values. The last administrator stays one.
 pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
     let mut key = existing(tx, cmd.id)?;
     let before = key.clone();
@@ -35,15 +35,13 @@ pub fn change_key(tx: &mut Tx<'_>, cmd: &ChangeKey) -> Result<Reply, Stop> {
     body.attributes.read_only = cmd.read_only.unwrap_or(body.attributes.read_only);
     body.attributes.rate_class = cmd.rate_class.unwrap_or(body.attributes.rate_class);
     body.expires_at = cmd.expires_at.unwrap_or(body.expires_at);
-    if !key.body.is_lasting_admin() {
-        let given = [
-            (cmd.scopes.is_some(), "scopes"),
-            (cmd.namespaces.is_some(), "namespaces"),
-            (cmd.read_only.is_some(), "read_only"),
-        ];
-        let field = given.into_iter().find(|(given, _)| *given).map_or("expires_at", |(_, field)| field);
-        refuse_last_admin(tx, &before, field)?;
-    }
+    let given = [
+        (cmd.scopes.is_some(), "scopes"),
+        (cmd.namespaces.is_some(), "namespaces"),
+        (cmd.read_only.is_some(), "read_only"),
+    ];
+    let field = given.into_iter().find(|(given, _)| *given).map_or("expires_at", |(_, field)| field);
+    refuse_last_admin(tx, &before, Some(&key), field)?;
     put(tx, key.clone());
     Ok(Reply::Key(Box::new(key)))
 }

@@ -36,23 +36,41 @@ fn existing(tx: &mut Tx<'_>, id: KeyId) -> Result<ApiKey, Stop> {
     }
 }
 
-/// Refuses to take the rights of the last lasting administrator, without which nobody could make keys any more. `key` is
-/// the key as it was.
-fn refuse_last_admin(tx: &mut Tx<'_>, key: &ApiKey, field: &'static str) -> Result<(), Stop> {
-    if !key.body.is_lasting_admin() {
+/// Refuses a change after which nobody could make keys any more: one that takes the rights of the last lasting
+/// administrator or, where none lasts, of the last administrator that has not expired. `after` is absent if the change
+/// revokes the key.
+fn refuse_last_admin(
+    tx: &mut Tx<'_>,
+    before: &ApiKey,
+    after: Option<&ApiKey>,
+    field: &'static str,
+) -> Result<(), Stop> {
+    let (now, lasting) = (tx.now(), before.body.is_lasting_admin());
+    let counts = |key: &ApiKey| if lasting { key.body.is_lasting_admin() } else { is_admin(key, now) };
+    if !counts(before) || after.is_some_and(counts) {
         return Ok(());
     }
-    let others: Vec<Key> = names(tx)?.into_values().filter(|id| *id != key.id).map(key_of).collect();
+    let others: Vec<Key> = names(tx)?.into_values().filter(|id| *id != before.id).map(key_of).collect();
     if tx.prefetch_all(others.iter().copied()) {
         return Err(Stop::Miss);
     }
     for other in others {
-        if matches!(tx.get(other, PartMask::NONE)?, Some(Record::ApiKey(other)) if other.body.is_lasting_admin()) {
+        if matches!(tx.get(other, PartMask::NONE)?, Some(Record::ApiKey(other)) if counts(&other)) {
             return Ok(());
         }
     }
-    let why = "would leave no key with the scope `admin` on `*` that does not expire; make another one first";
+    let why = match lasting {
+        true => "would leave no key with the scope `admin` on `*` that does not expire; make another one first",
+        false => "would leave no key with the scope `admin` on `*`; make another one first",
+    };
     Err(Rejection::invalid(field, why).into())
+}
+
+/// Whether the key may create and change keys of every namespace now.
+fn is_admin(key: &ApiKey, now: Time) -> bool {
+    let body = &key.body;
+    let everywhere = body.scopes.has(Scopes::ADMIN) && body.namespaces == Reach::All;
+    everywhere && !body.attributes.read_only && body.expires_at.is_none_or(|at| at > now)
 }
 
 fn names(tx: &mut Tx<'_>) -> Result<BTreeMap<Text, KeyId>, Stop> {

@@ -211,6 +211,46 @@ fn the_last_key_with_all_rights_keeps_them() {
 }
 
 #[test]
+fn the_last_key_with_all_rights_keeps_them_although_it_expires() {
+    let mut world = World::new();
+    let until = |text: &str, ms: u64| {
+        let key = CreateKey { scopes: Scopes::ADMIN, namespaces: Reach::All, ..new_key(text, text) };
+        Command::CreateKey(Box::new(CreateKey { expires_at: Some(Time::from_ms(ms)), ..key }))
+    };
+    let of = |change: fn(&mut ChangeKey)| {
+        let mut cmd = ChangeKey::new(id(OPS));
+        change(&mut cmd);
+        Command::ChangeKey(Box::new(cmd))
+    };
+    let taken = [
+        ("id", Command::RevokeKey(RevokeKey { id: id(OPS) })),
+        ("scopes", of(|cmd| cmd.scopes = Some(Scopes::SUBMIT))),
+        ("namespaces", of(|cmd| cmd.namespaces = Some(Reach::Some(std::sync::Arc::new(["shop".into()]))))),
+        ("read_only", of(|cmd| cmd.read_only = Some(true))),
+    ];
+    world.run(until("gone0001", 100)).unwrap();
+    world.run(until(OPS, 1_000)).unwrap();
+    created(&mut world, "other001", "submits");
+    world.at(100);
+    for (field, command) in &taken {
+        match world.run(command.clone()) {
+            Err(Rejection::InvalidArgument { field: told, .. }) => assert_eq!(told, *field),
+            other => panic!("{field}: {other:?}"),
+        }
+    }
+    // What leaves it its rights is allowed, and so is everything about a key that has none.
+    world.run(of(|cmd| cmd.name = Some("renamed".into()))).unwrap();
+    world.run(of(|cmd| cmd.expires_at = Some(Some(Time::from_ms(500))))).unwrap();
+    world.run(of(|cmd| cmd.scopes = Some(Scopes::ADMIN.with(Scopes::SUBMIT)))).unwrap();
+    world.run(Command::RevokeKey(RevokeKey { id: id("gone0001") })).unwrap();
+    world.run(until("other002", 900)).unwrap();
+    for (field, command) in taken.into_iter().rev() {
+        world.run(command).unwrap_or_else(|error| panic!("{field}: {error:?}"));
+    }
+    assert_eq!(stored(&world, OPS), None);
+}
+
+#[test]
 fn api_24_a_change_leaves_what_it_does_not_name() {
     let mut world = World::new();
     let before = created(&mut world, OPS, "ops");

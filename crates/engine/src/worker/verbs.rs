@@ -9,6 +9,7 @@ use crate::engine::Shared;
 use crate::notices::Told;
 use crate::place;
 use crate::request::{Claim, not_empty};
+use crate::runtime;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use weft_core::text::{Capabilities, check_range, check_token};
 /// Calls of one heartbeat that go to the partitions together.
 const CALLS_AT_ONCE: usize = limits::BATCH_ITEMS_MAX;
 const LOOKED_UP_MAX: usize = limits::HOLDING_MAX;
+/// Longest delay of a claim for the registration of its process, which this node does not know.
+const REGISTRY_WAIT_MS: u64 = 500;
 
 /// What a claim may do.
 pub(crate) enum Admitted {
@@ -40,12 +43,25 @@ pub(crate) enum Admitted {
     Draining,
 }
 
-/// Judges a claim by what is known here.
+/// Judges a claim by what this node knows about its process. Reads the registry if the claim names a session that is not
+/// known here, or if it leaves out what a registration on another node may fill in. Without an answer of the registry a
+/// claim without a session is one of a process that is not registered.
 pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) -> Result<Admitted, Rejection> {
     roster::keep_fresh(shared);
     let judge = || judge(shared, who, &claim.instance, claim.session);
     let mut standing = judge()?;
-    let mut offer = Offer::unknown();
+    let (mut offer, mut session) = (Offer::unknown(), None);
+    let is_partial = claim.lanes.is_none() || claim.kinds.is_none() || claim.capabilities.is_none();
+    if matches!(standing, Standing::Unknown) && !shared.description.exclusive && is_partial {
+        let read = roster::read(shared, &who.namespace, &claim.instance);
+        // A partition that gives no answer delays this claim and refuses no claim: work of the others is handed out.
+        let found = runtime::timeout(&*shared.runtime, REGISTRY_WAIT_MS, read).await.and_then(Result::ok).flatten();
+        if let Some(worker) = found.filter(|worker| !matches!(worker.body.state, State::Left { .. })) {
+            shared.roster.note(&shared.hub, &worker.body, shared.runtime.clock());
+            (offer, session) = (Offer::of(&worker.body), worker.body.lease_session());
+            standing = judge()?;
+        }
+    }
     if matches!(standing, Standing::LookUp) {
         let found = roster::read(shared, &who.namespace, &claim.instance).await?;
         let worker = found.ok_or(Rejection::WorkerNotFound)?;
@@ -59,7 +75,7 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
     match standing {
         // It was just read, and there are too many to remember it.
         Standing::LookUp => Ok(Admitted::Yes { session: claim.session, stirred: Stirred::NEVER, offer }),
-        Standing::Unknown => Ok(Admitted::Yes { session: None, stirred: Stirred::NEVER, offer }),
+        Standing::Unknown => Ok(Admitted::Yes { session, stirred: Stirred::NEVER, offer }),
         Standing::Draining { .. } => Ok(Admitted::Draining),
         Standing::Free { session, stirred, offer, .. } => Ok(Admitted::Yes { session, stirred, offer }),
     }

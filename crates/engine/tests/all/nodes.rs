@@ -3,12 +3,16 @@
 use crate::kit::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::watch;
+use weft_core::change::{Batch, Change, Write};
+use weft_core::record::Key;
 use weft_core::record::execution::PublicState;
 use weft_core::{PartitionId, Time};
 use weft_engine::runtime::BoxFuture;
-use weft_engine::{Client, Completion, Config, Engine, Renewal, Runtime, Submission, TokioRuntime, registry};
+use weft_engine::worker::Registration;
+use weft_engine::{Claim, Client, Completion, Config, Engine, Renewal, Runtime, Submission, TokioRuntime, registry};
 use weft_store::faulty::Faults;
-use weft_store::{MemoryStore, Store};
+use weft_store::{Full, MemoryStore, Outcome, Store};
 
 /// A node that can be ended without a word.
 pub struct Node {
@@ -82,7 +86,7 @@ async fn work_of_one_node_reaches_a_worker_that_waits_on_another() {
 #[tokio::test(start_paused = true)]
 async fn ri_16_without_a_ring_a_waiting_worker_is_late_by_one_recheck_at_most() {
     let store = memory(8).shared();
-    let silent = Arc::new(Deaf(store.node_handle()));
+    let silent = Arc::new(Deaf::new(store.node_handle()));
     let engine = Engine::open_on(silent, Config::default(), Arc::new(TokioRuntime::current())).await.unwrap();
     let client = engine.client("shop").unwrap();
     let waiting = tokio::spawn(async move { client.claim(worker().wait_ms(60_000)).await });
@@ -93,14 +97,31 @@ async fn ri_16_without_a_ring_a_waiting_worker_is_late_by_one_recheck_at_most() 
     assert_eq!(reply.executions[0].id, id);
 }
 
-/// A store that never rings.
-struct Deaf(MemoryStore);
+/// A store that never rings, and treats commits as a test wants.
+struct Deaf(MemoryStore, watch::Sender<Commits>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Commits {
+    Applied,
+    /// There is no room for any.
+    Full,
+    /// Deletes of steps are answered as a conflict.
+    DeletesConflict,
+    /// Deletes of steps wait until this changes.
+    DeletesWait,
+}
+
+impl Deaf {
+    fn new(store: MemoryStore) -> Self {
+        Deaf(store, watch::Sender::new(Commits::Applied))
+    }
+}
 
 impl Store for Deaf {
     async fn read(
         &self,
         partition: PartitionId,
-        keys: Vec<(weft_core::record::Key, weft_core::schema::PartMask)>,
+        keys: Vec<(Key, weft_core::schema::PartMask)>,
     ) -> Result<weft_store::Read, weft_store::Error> {
         self.0.read(partition, keys).await
     }
@@ -113,7 +134,22 @@ impl Store for Deaf {
         self.0.scan(partition, scan).await
     }
 
-    async fn commit(&self, partition: PartitionId, batch: weft_core::change::Batch) -> weft_store::Outcome {
+    async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
+        let of_step = |write: &Write| matches!((&write.key, &write.what), (Key::Step(..), Change::Delete { .. }));
+        let (deletes, mode) = (batch.writes.iter().any(of_step), *self.1.borrow());
+        match mode {
+            Commits::Full => {
+                let source = Arc::new(Full("no room".to_string()));
+                return Outcome::NotApplied { retry_after_ms: 1_000, source };
+            }
+            Commits::DeletesConflict if deletes => {
+                return Outcome::Conflict { keys: Vec::new(), head: batch.expect };
+            }
+            Commits::DeletesWait if deletes => {
+                self.1.subscribe().wait_for(|mode| *mode != Commits::DeletesWait).await.expect("the store has it");
+            }
+            _ => {}
+        }
         self.0.commit(partition, batch).await
     }
 
@@ -311,7 +347,7 @@ async fn api_54_any_node_is_asked_to_drain_another_which_hears_it_at_once() {
 #[tokio::test(start_paused = true)]
 async fn api_54_without_a_ring_a_node_hears_the_wish_with_its_next_heartbeat() {
     let store = memory(8).shared();
-    let deaf = Arc::new(Deaf(store.node_handle()));
+    let deaf = Arc::new(Deaf::new(store.node_handle()));
     let config = Config { node: "deaf".into(), ..Config::default() };
     let engine = Engine::open_on(deaf, config, Arc::new(TokioRuntime::current())).await.unwrap();
     let a = Node::start(&store, "a").await;
@@ -355,5 +391,53 @@ async fn sr_51_the_share_of_a_dead_node_is_taken_over_while_a_partition_does_not
         b.kill();
         linger(30_000).await;
         assert_eq!(a.partitions_claimed(), 4, "{dead} hides no node");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn s3_a_claim_at_a_node_that_does_not_know_its_process_takes_what_it_registered_for() {
+    let store = memory(4).shared();
+    let one = Node::start(&store, "one").await;
+    // Has looked at the registry before the process registers, and hears nothing of it.
+    let deaf = Arc::new(Deaf::new(store.node_handle()));
+    let two = Engine::open_on(deaf, Config::default(), Arc::new(TokioRuntime::current())).await.expect("it opens");
+    let two = two.client("shop").expect("a good name");
+    two.claim(Claim::new("other", "other-1")).await.unwrap();
+    for submission in [
+        Submission::new("good"),
+        Submission::new("bad").lane("mine"),
+        Submission::new("good").lane("mine").needs("gpu"),
+    ] {
+        one.client.submit(submission).await.unwrap();
+    }
+    let registration = Registration::new("mailer", "mailer-1", "a").lane("mine").kind("good").offers("gpu");
+    one.client.register(registration).await.unwrap();
+    let taken = two.claim(worker().max(10)).await.unwrap().executions;
+    let taken: Vec<_> = taken.iter().map(|work| (&*work.lane, &*work.kind)).collect();
+    assert_eq!(taken, [("mine", "good")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rl_77_what_is_written_to_find_out_whether_there_is_room_does_not_stay() {
+    for mode in [Commits::DeletesConflict, Commits::DeletesWait] {
+        let store = memory(1);
+        let deaf = Arc::new(Deaf::new(store.clone()));
+        let runtime = Arc::new(TokioRuntime::current());
+        // The clock of the memory store is nowhere near the time of day.
+        let config = Config { clock_skew_max_ms: u64::MAX, ..Config::default() };
+        let engine = Engine::open_on(deaf.clone(), config, runtime).await.expect("it opens");
+        let client = engine.client("shop").expect("a good name");
+        deaf.1.send_replace(Commits::Full);
+        client.submit(Submission::new("mail")).await.unwrap_err();
+        assert_eq!(engine.not_ready().await, Some("store_full"));
+        deaf.1.send_replace(mode);
+        let first = engine.not_ready().await;
+        assert_eq!(first, (mode == Commits::DeletesWait).then_some("store_slow"), "its time is up");
+        let is_left = || kept(&store).iter().any(|key| matches!(key, Key::Step(..)));
+        assert!(is_left(), "it was written");
+        deaf.1.send_replace(Commits::Applied);
+        linger(10_000).await;
+        assert!(!is_left(), "although nobody looks again");
+        assert_eq!(engine.not_ready().await, None);
     }
 }

@@ -85,6 +85,29 @@ fn rl_76_a_hard_link_is_refused_even_if_nobody_has_it_open() {
 }
 
 #[test]
+fn rl_76_the_name_that_has_the_log_beside_it_is_the_one_to_keep() {
+    let (folder, killed) = (folder(), self::folder());
+    let store = open(&folder);
+    // As kill -9 leaves them: the log was not copied into the file.
+    for name in ["weft.db", "weft.db-wal"] {
+        fs::copy(folder.path().join(name), killed.path().join(name)).unwrap();
+    }
+    store.close();
+    let (original, link) = (killed.path().join("weft.db"), killed.path().join("other.db"));
+    fs::hard_link(&original, &link).unwrap();
+    let advice = |path: &Path| refusal(path).to_string().split_once("only; ").unwrap().1.to_owned();
+    let keep = "it is beside this one: keep this name and remove the others, which `find -samefile` lists";
+    assert_eq!(advice(&original), keep);
+    let find = "it is not beside this one: do not remove a name yet; among the names that `find -samefile` lists, keep the one \
+                that has a `-wal` file beside it (any, if none has), and remove the others";
+    assert_eq!(advice(&link), find);
+    fs::write(killed.path().join("other.db-wal"), "").unwrap();
+    assert_eq!(advice(&link), find, "an empty log has nothing to lose");
+    fs::remove_file(link).unwrap();
+    SqliteStore::open(Options::new(original)).unwrap();
+}
+
+#[test]
 fn rl_76_a_store_that_is_open_by_a_symbolic_link_is_refused_and_its_holder_named() {
     let (folder, elsewhere) = (folder(), self::folder());
     let store = open(&folder);

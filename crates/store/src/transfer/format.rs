@@ -20,7 +20,7 @@ use weft_core::schema::Kind;
 use weft_core::{PartitionId, Time};
 
 const MAGIC: &[u8; 12] = b"weft export\n";
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 const HEADER: u8 = b'H';
 const RECORD: u8 = b'R';
@@ -131,6 +131,7 @@ impl<R: Read> Reader<R> {
         }
         match u16::from_be_bytes(version.try_into().expect("format: a version has two bytes")) {
             VERSION => {}
+            found if found < VERSION => return Err(Error::Older { found, known: VERSION }),
             found => return Err(Error::Newer { found, known: VERSION }),
         }
         let (kind, bytes) = frame(&mut source)?;
@@ -281,4 +282,26 @@ fn summary(fields: &mut Fields) -> Result<Summary, Error> {
         summary.kinds.insert(kind, tally);
     }
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_22_a_file_of_another_format_is_refused_with_both_formats() {
+        let refusal = |version: u16| {
+            // A header of the first format, in which two bytes of the number of partitions follow the name.
+            let header = [b"\x06memory".as_slice(), &[0, 0]].concat();
+            let frame = [&[HEADER][..], &(header.len() as u32).to_be_bytes(), &header].concat();
+            let file = [&MAGIC[..], &version.to_be_bytes(), &frame].concat();
+            Reader::begin(&file[..]).err().expect("it is refused").to_string()
+        };
+        let older = "cannot read the file: it has format 1, and this program reads format 2; export the store again with this \
+                     program";
+        assert_eq!(refusal(1), older);
+        let newer = "cannot read the file: it has format 3, and this program reads format 2; use a newer program, or export \
+                     the store again with this one";
+        assert_eq!(refusal(3), newer);
+    }
 }
