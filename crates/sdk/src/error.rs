@@ -66,7 +66,7 @@ impl Error {
     /// True if the call may have been carried out although it was refused.
     pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
-            Error::Rejected(problem) => problem.fields.get("outcome_unknown") == Some(&true.into()),
+            Error::Rejected(problem) => problem.fields.get("outcome_unknown") != Some(&false.into()),
             _ => true,
         }
     }

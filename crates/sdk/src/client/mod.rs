@@ -161,11 +161,15 @@ impl Client {
 
     /// Makes one call of any operation.
     pub async fn call<O: Operation>(&self, args: Args<O::Path, O::Query, O::Body>) -> Result<O::Reply, Error> {
-        let reply = self.dispatch(O::call(args)).await?;
-        O::reply(reply).ok_or_else(|| Error::Decode {
-            message: format!("the reply to `{}` is one to something else", O::SPEC.id),
-            source: None,
-        })
+        reply_of::<O>(self.dispatch(O::call(args)).await?)
+    }
+
+    /// Makes one call that bears no key but the one that the caller gave. The call must not be sent twice.
+    pub(crate) async fn call_as_it_is<O: Operation>(
+        &self,
+        args: Args<O::Path, O::Query, O::Body>,
+    ) -> Result<O::Reply, Error> {
+        reply_of::<O>(self.transport.clone().oneshot(O::call(args)).await?)
     }
 
     /// Makes one call, whatever it is.
@@ -175,6 +179,13 @@ impl Client {
         minted.own(&mut reply);
         Ok(reply)
     }
+}
+
+fn reply_of<O: Operation>(reply: Reply) -> Result<O::Reply, Error> {
+    O::reply(reply).ok_or_else(|| Error::Decode {
+        message: format!("the reply to `{}` is one to something else", O::SPEC.id),
+        source: None,
+    })
 }
 
 /// Waits before something that failed `failures` times in a row is tried again.

@@ -112,7 +112,7 @@ impl Running {
         let client = self.once.clone();
         self.claiming.sent = Some(now);
         self.claiming.flight =
-            Some(Box::pin(async move { client.call::<op::Claim>(Args { body, ..Args::default() }).await }));
+            Some(Box::pin(async move { client.call_as_it_is::<op::Claim>(Args { body, ..Args::default() }).await }));
     }
 
     pub fn claimed(&mut self, reply: Result<Claimed, Error>) -> Result<(), Error> {
