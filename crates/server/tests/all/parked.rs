@@ -200,10 +200,8 @@ async fn sr_81_wrong_foreign_and_finished_ids_are_told_apart_and_every_act_is_in
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|entry| {
-            (entry["result"] == "not_found")
-                .then(|| (entry["verb"].as_str().unwrap(), entry["target"].as_str().unwrap()))
-        })
+        .filter(|entry| entry["result"] == "not_found")
+        .map(|entry| (entry["verb"].as_str().unwrap(), entry["target"].as_str().unwrap()))
         .collect();
     for target in [unknown, SECOND, THIRD] {
         assert!(["retry_parked", "discard_parked"].into_iter().all(|verb| refused.contains(&(verb, target))), "{log}");

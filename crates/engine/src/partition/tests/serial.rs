@@ -309,10 +309,8 @@ fn ri_5_two_nodes_leave_what_their_commits_leave_one_after_another() {
 #[test]
 fn ri_5_the_planted_defect_that_a_first_read_is_not_verified_is_found() {
     use weft_core::planted::{Defect, plant};
-    let begun = std::time::Instant::now();
     plant(Some(Defect::FirstReadNotVerified));
     let found = (0..50).find(|seed| std::panic::catch_unwind(|| run_seed(*seed)).is_err());
     plant(None);
-    println!("found by seed {found:?} after {} ms", begun.elapsed().as_millis());
-    assert!(found.is_some() && begun.elapsed().as_secs() < 60, "{found:?}");
+    assert!(found.is_some(), "no seed of 50 ends red");
 }
