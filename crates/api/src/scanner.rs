@@ -35,7 +35,7 @@ pub struct Scanner {
     /// Items that wait, where that is counted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backlog: Option<u64>,
-    /// Items that it has parked, in the whole deployment, counted up to 1000 of all scanners together; absent if a
+    /// Items that it has parked, in the whole deployment, counted up to 10 000 of all scanners together; absent if a
     /// partition did not answer
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<u64>,
@@ -158,7 +158,7 @@ pub enum RetryOutcome {
     NothingLeft,
 }
 
-/// Which items are to be tried again: the first thousand for which all that is given here holds.
+/// Which items are to be tried again: those for which all that is given here holds, until a thousand of them have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryAllParked {
@@ -178,7 +178,7 @@ pub struct RetriedItems {
     pub still_damaged: u64,
     /// No longer parked, because there was no record to try again
     pub nothing_left: u64,
-    /// There are more than were looked at
+    /// There are more than one call retries, or items that could not be retried now
     pub more: bool,
 }
 

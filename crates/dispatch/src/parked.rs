@@ -77,7 +77,8 @@ impl Acting<'_> {
         .await
     }
 
-    /// Each item is a command of its own, with its own entry in the audit log.
+    /// Retries parked items until 1 000 of them have changed or all have been tried. Each item is a command of its own, with
+    /// its own entry in the audit log.
     pub async fn retry_all_parked(&self, args: Plain<wire::RetryAllParked>) -> Result<Answer, Problem> {
         let repeat = Repeat::of(op::RetryAllParked::SPEC, &args, args.body.request_id.as_ref())?;
         let mut filter = ParkedFilter {
@@ -86,11 +87,12 @@ impl Acting<'_> {
             ..ParkedFilter::default()
         };
         once(&self.keeper(), repeat, async {
-            let (mut all, mut looked, mut refused) = (wire::RetriedItems::default(), 0, None);
+            let (mut all, mut changed, mut refused) = (wire::RetriedItems::default(), 0, None);
             loop {
-                filter.limit = Some(BATCH_ITEMS_MAX - looked);
+                // An item that is still damaged stays in the list and does not count, so that those after it are reached
+                // however many there are.
+                filter.limit = Some(BATCH_ITEMS_MAX - changed);
                 let page = self.keeper().parked(&filter).await.map_err(problem)?;
-                looked += page.items.len();
                 let named = page.items.iter().map(|parked| {
                     let namespace = parked.letter.body.namespace.clone().unwrap_or_else(|| "".into());
                     (self.caller.principal(namespace), parked.id)
@@ -106,7 +108,8 @@ impl Acting<'_> {
                         Err(rejection) => refused = Some(rejection),
                     }
                 }
-                if page.next_cursor.is_none() || looked >= BATCH_ITEMS_MAX {
+                changed = (all.retried + all.nothing_left) as usize;
+                if page.next_cursor.is_none() || changed >= BATCH_ITEMS_MAX {
                     all.more = page.next_cursor.is_some() || refused.is_some();
                     let has_retried = all.retried + all.nothing_left + all.still_damaged > 0;
                     return match refused.filter(|_| !has_retried) {

@@ -38,6 +38,10 @@ const AFTER: &str =
 const PARKED_ADVICE: &str = "`weft scanners parked` lists them with their errors, and `retry` or `discard` after it ends that; \
     docs/operations.md says when to do which";
 
+/// What to do about repairs by scanners, which find nothing to repair in a healthy engine.
+const REPAIRED_ADVICE: &str = "the items are right again; the warnings of the node's log name them, and a repair \
+    without damage in the store is worth a report";
+
 /// What to do about commands that would have broken an invariant.
 const VIOLATED_ADVICE: &str = "nothing was damaged; the node has logged `refused; loading again` with what would have broken, \
     which is worth a report";

@@ -40,6 +40,8 @@ pub(crate) mod trouble;
 pub(crate) mod wait_children;
 pub(crate) mod when;
 
+pub use trouble::letter_of;
+
 use crate::command::Principal;
 use crate::error::Rejection;
 use crate::event::{Event, Fact};

@@ -328,7 +328,7 @@ pub(crate) fn forget_disarmed(record: &mut Record) -> Vec<Uuid> {
 }
 
 /// The letter under which a record that does not decode is parked.
-pub(crate) fn letter_of(key: Key) -> Uuid {
+pub fn letter_of(key: Key) -> Uuid {
     letter_name(&[b"damaged", &[key.kind() as u8], key.to_bytes().as_slice()])
 }
 

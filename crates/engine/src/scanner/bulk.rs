@@ -2,7 +2,7 @@
 //! it counted. Each ends with one command about the record that was due, which decides again.
 
 use super::ScanContext;
-use super::due::engine_call;
+use super::due::{engine_call, is_outage};
 use crate::bulk;
 use crate::client::Urgency;
 use crate::engine::Shared;
@@ -49,7 +49,7 @@ pub(super) async fn advance(cx: &ScanContext, key: Key, due: Time) -> Result<Opt
 
 /// Whether the partition that a command was sent to could not take it: no fault of the job, nor of the job's partition.
 fn is_elsewhere(cx: &ScanContext, job: Key, rejection: &Rejection) -> bool {
-    let is_outage = matches!(rejection, Rejection::Busy { .. } | Rejection::Unavailable { .. });
+    let is_outage = is_outage(rejection);
     if is_outage {
         tracing::warn!(scanner = cx.scanner, ?job, %rejection, "a bulk job waits for another partition");
     }

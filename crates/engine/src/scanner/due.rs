@@ -4,20 +4,23 @@ use super::edge_cancel_reconciler::EdgeCancelReconciler;
 use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector, selection, worker_reaper};
 use crate::client::Urgency;
 use crate::config::Filter;
+use crate::worker::leases::Silent;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use weft_core::apply::Applied;
 use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileGroup, RecordTrouble};
 use weft_core::error::Rejection;
+use weft_core::execution::letter_of;
 use weft_core::limits::{BACKOFF_ROUNDS, FAIL_THRESHOLD};
 use weft_core::record::trouble::Failing;
 use weft_core::record::{Key, Record};
 use weft_core::reply::{Expired, Reconciled, Reply, Verified};
-use weft_core::schema::{Kind, Timer, Value};
+use weft_core::schema::{Kind, PartMask, Timer, Value};
 use weft_core::text::Text;
-use weft_core::{PartitionId, Time};
+use weft_core::{ParkedId, PartitionId, Time};
 use weft_store::{Entry, Place, Range, Scan, Target};
 
 /// Entries a pass may look at, as a multiple of those it may handle.
@@ -217,7 +220,7 @@ impl Pass {
             if cx.is_stopping() {
                 return None;
             }
-            if self.settle(cx, item, report).await {
+            if self.settle(cx, item, left, report).await {
                 gone.push(true);
                 continue;
             }
@@ -249,22 +252,32 @@ impl Pass {
         (left.stuck == 0 || !cx.is_unanswered()).then_some(gone)
     }
 
-    /// Ends the leases of a worker process whose record owes that. False for every other item, and if it failed: the
-    /// ordinary command then defers the process, because its leases are in all partitions and this one may be healthy.
-    async fn settle(&self, cx: &ScanContext, item: &Item, report: &mut Report) -> bool {
+    /// Ends the leases of a worker process whose record owes that. False for every other item, and if some leases could
+    /// not be searched or ended: the ordinary command then defers the process, because its leases are in all partitions
+    /// and this one may be healthy. After a call that the store or a loop did not take, further processes of the pass are
+    /// only deferred, so that a pass waits for an outage once and not once for each of them.
+    async fn settle(&self, cx: &ScanContext, item: &Item, left: &mut Left, report: &mut Report) -> bool {
         let (Some(key @ Key::Worker(..)), Some(Timer::WorkerLeases)) = (item.key, item.entry.timer()) else {
             return false;
         };
-        match worker_reaper::settle(cx, key).await {
-            Ok(true) => {
+        if left.unsettled {
+            return false;
+        }
+        match worker_reaper::settle(cx, key, &mut left.silent).await {
+            Ok(Some(looked)) if looked.is_partial => {
+                report.errors += 1;
+                looked.more
+            }
+            Ok(Some(_)) => {
                 report.processed += 1;
                 self.note_lateness(cx, item);
                 true
             }
-            Ok(false) => false,
+            Ok(None) => false,
             Err(rejection) => {
                 tracing::warn!(scanner = self.scanner, worker = ?key, %rejection, "could not end the leases of a worker");
                 report.errors += 1;
+                left.unsettled = is_outage(&rejection);
                 false
             }
         }
@@ -355,28 +368,50 @@ impl Pass {
                 report.errors += 1;
             }
             // Nothing is wrong with it: a node of the version that wrote it handles it.
-            Err(rejection @ Rejection::NewerFormat { .. }) => {
-                let clock = cx.shared.runtime.clock();
-                cx.shared.silences.warn_newer(clock, self.scanner, item.key, &rejection);
-                report.newer += 1;
+            Err(rejection @ (Rejection::NewerFormat { .. } | Rejection::UnknownPolicy { .. })) => {
+                self.leave_to_newer(cx, item, &rejection, report);
                 return false;
             }
             // No item's fault: the store or the loop could not take it.
-            Err(rejection @ (Rejection::Busy { .. } | Rejection::Unavailable { .. })) => {
+            Err(rejection) if is_outage(&rejection) => {
                 cx.unanswered(partition, &rejection);
                 report.errors += 1;
                 left.stuck += 1;
                 return false;
             }
-            Err(rejection) => {
-                report.errors += 1;
-                if !self.track(cx, partition, item, &rejection).await {
+            Err(rejection) => match damage(cx, partition, item.key).await {
+                Damage::Newer(error) => {
+                    self.leave_to_newer(cx, item, &error, report);
+                    return false;
+                }
+                Damage::Unread => {
+                    report.errors += 1;
                     left.stuck += 1;
                     return false;
                 }
-            }
+                Damage::Found(error) => {
+                    report.errors += 1;
+                    if !self.park(cx, partition, item, &error).await {
+                        left.stuck += 1;
+                        return false;
+                    }
+                }
+                Damage::None => {
+                    report.errors += 1;
+                    if !self.track(cx, partition, item, &rejection).await {
+                        left.stuck += 1;
+                        return false;
+                    }
+                }
+            },
         }
         true
+    }
+
+    /// Leaves an item, with its entry and its bytes, to a node of the version that wrote it.
+    fn leave_to_newer(&self, cx: &ScanContext, item: &Item, why: &dyn Display, report: &mut Report) {
+        cx.shared.silences.warn_newer(cx.shared.runtime.clock(), self.scanner, item.key, why);
+        report.newer += 1;
     }
 
     /// Sets when the next pass of the duty begins.
@@ -418,38 +453,50 @@ impl Pass {
         }
     }
 
-    /// Notes the failure on the item, or parks it if it does not decode. False if its entry is where it was.
+    /// Writes the failure into the record of the item. False if its entry is where it was.
     async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) -> bool {
         let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return false };
-        let damage = damage(cx, partition, key).await;
-        let moves = damage.is_some() || key.kind().keeps_account();
-        let command = match damage {
-            Some(error) => self.drop_entry(partition, item, error.to_string().into(), false),
-            None => Command::RecordTrouble(RecordTrouble {
-                key: Some(key),
-                timer,
-                due: item.entry.at,
-                scanner: self.scanner.into(),
-                interval_ms: self.interval_ms,
-                error: cut(&rejection.to_string()).into(),
-                fresh: cx.shared.fresh_uuid(),
-            }),
-        };
+        let command = Command::RecordTrouble(RecordTrouble {
+            key: Some(key),
+            timer,
+            due: item.entry.at,
+            scanner: self.scanner.into(),
+            interval_ms: self.interval_ms,
+            error: cut(&rejection.to_string()).into(),
+            fresh: cx.shared.fresh_uuid(),
+        });
         tracing::warn!(scanner = self.scanner, item = ?key, %rejection, "could not handle an item");
-        let answers = cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await;
-        match answers.into_iter().next() {
-            Some(Err(error)) => {
-                if matches!(error, Rejection::Busy { .. } | Rejection::Unavailable { .. }) {
+        let Some(reply) = self.send(cx, partition, key, command).await else { return false };
+        if let Reply::Failing(failing) = &reply {
+            self.tell_pause(key, failing);
+        }
+        key.kind().keeps_account()
+    }
+
+    /// Parks an item whose record does not decode: its entry goes, and a dead letter says why. False if the entry is where
+    /// it was.
+    async fn park(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: &DecodeError) -> bool {
+        let Some(key) = item.key else { return false };
+        let command = self.drop_entry(partition, item, error.to_string().into(), false);
+        let parked = self.send(cx, partition, key, command).await.is_some();
+        if parked {
+            let letter = ParkedId::new(partition, letter_of(key));
+            tracing::error!(scanner = self.scanner, item = ?key, %letter, %error, "an item is parked: its record does not decode");
+        }
+        parked
+    }
+
+    /// Sends a command that keeps track of a failed item; `None` if it was not taken.
+    async fn send(&self, cx: &ScanContext, partition: PartitionId, key: Key, command: Command) -> Option<Reply> {
+        match cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await.pop()? {
+            Ok(applied) => Some(applied.reply),
+            Err(error) => {
+                if is_outage(&error) {
                     cx.unanswered(partition, &error);
                 }
                 tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
-                false
+                None
             }
-            Some(Ok(Applied { reply: Reply::Failing(failing), .. })) => {
-                self.tell_pause(key, &failing);
-                moves
-            }
-            _ => moves,
         }
     }
 
@@ -485,6 +532,10 @@ struct Left {
     more: bool,
     /// Members of flows that the pass has recounted.
     recounted: usize,
+    /// Partitions that did not answer a search for leases.
+    silent: Silent,
+    /// Leases of a process could not be ended because the store or a loop did not take a call.
+    unsettled: bool,
 }
 
 impl Item {
@@ -510,11 +561,37 @@ pub(super) fn may_have(kind: Kind, timer: Timer) -> bool {
     }
 }
 
-/// Whether the record's bytes do not decode.
-async fn damage(cx: &ScanContext, partition: PartitionId, key: Key) -> Option<DecodeError> {
-    let parts = key.kind().table().light;
-    let found = cx.shared.store.read(partition, vec![(key, parts)]).await.ok()?.found.pop()??;
-    Record::decode(key, &found.parts, parts).err()
+/// Whether the store or a loop could not take a call, which is no fault of what the call is about.
+pub(super) fn is_outage(rejection: &Rejection) -> bool {
+    matches!(rejection, Rejection::Busy { .. } | Rejection::Unavailable { .. })
+}
+
+/// State of a record whose command was refused.
+enum Damage {
+    /// Every part decodes, or the record is gone.
+    None,
+    Found(DecodeError),
+    /// A part is of a later version.
+    Newer(DecodeError),
+    /// The store did not answer.
+    Unread,
+}
+
+/// Reads every part of the record: a command may have failed on a part that most commands do not load.
+async fn damage(cx: &ScanContext, partition: PartitionId, key: Option<Key>) -> Damage {
+    let Some(key) = key else { return Damage::None };
+    let found = match cx.shared.store.read(partition, vec![(key, PartMask::ALL)]).await {
+        Ok(mut read) => read.found.pop().flatten(),
+        Err(error) => {
+            cx.unanswered(partition, &error);
+            return Damage::Unread;
+        }
+    };
+    match found.map(|found| Record::decode(key, &found.parts, PartMask::ALL)) {
+        None | Some(Ok(_)) => Damage::None,
+        Some(Err(error)) if error.is_newer || error.is_unknown_policy => Damage::Newer(error),
+        Some(Err(error)) => Damage::Found(error),
+    }
 }
 
 pub(super) fn engine_call(command: Command) -> Call {

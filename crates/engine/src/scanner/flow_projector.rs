@@ -2,7 +2,7 @@
 
 use super::ScanContext;
 use crate::flow::members::{member_entries, member_of, number_of};
-use crate::reads::{decode, read_one, unavailable};
+use crate::reads::{decode, read_one, unavailable, undecodable};
 use weft_core::command::{Command, VerifyFlow};
 use weft_core::error::Rejection;
 use weft_core::flow::{recount, recount_purged};
@@ -73,11 +73,13 @@ pub(super) async fn count(
     Ok(Some(Command::VerifyFlow(VerifyFlow { flow, due, change_no, counted: Box::new(counted), edges, now })))
 }
 
-/// Why a member gives no verdict. One of a newer format is not damaged: its flow is left to a build that knows it.
+/// Why a member gives no verdict. One that a later version wrote is not damaged: its flow is left to a build that knows it.
 fn undecoded(entry: &Entry, id: ExecutionId) -> Rejection {
-    let tried = entry.found.as_ref().map(|found| decode(Key::Execution(id), found, execution_schema::LIGHT));
+    let key = Key::Execution(id);
+    let tried = entry.found.as_ref().map(|found| Record::decode(key, &found.parts, execution_schema::LIGHT));
     match tried {
-        Some(Err(newer @ Rejection::NewerFormat { .. })) => newer,
+        Some(Err(error)) if error.is_newer => undecodable(key, &error),
+        Some(Err(error)) if error.is_unknown_policy => Rejection::UnknownPolicy { what: error.why.into() },
         _ => Rejection::internal(format!("{id} does not decode")),
     }
 }

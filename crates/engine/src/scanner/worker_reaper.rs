@@ -2,7 +2,8 @@
 //! and ends the leases of processes that are dead, superseded or gone until none is left.
 
 use super::ScanContext;
-use crate::worker::{leases, roster};
+use crate::worker::leases::{self, Looked, Silent};
+use crate::worker::roster;
 use weft_core::Rejection;
 use weft_core::record::Key;
 
@@ -12,13 +13,13 @@ crate::scanner::due_scanner!(
     WorkerReaper, "worker_reaper", 15_000, 100, [WorkerLeases, Worker]
 );
 
-/// Ends the leases that the process owes, if its record says that this is due. False if it does not, or if the record
-/// cannot be read: the command that follows finds out why.
-pub(super) async fn settle(cx: &ScanContext, key: Key) -> Result<bool, Rejection> {
-    let Ok(Some(worker)) = roster::read_key(&cx.shared, key).await else { return Ok(false) };
+/// Ends the leases that the process owes, if its record says that this is due. `None` if it does not, or if the record
+/// cannot be read: the command that follows finds out why. Partitions in `silent` are not asked; those that do not answer
+/// are added to it.
+pub(super) async fn settle(cx: &ScanContext, key: Key, silent: &mut Silent) -> Result<Option<Looked>, Rejection> {
+    let Ok(Some(worker)) = roster::read_key(&cx.shared, key).await else { return Ok(None) };
     if worker.body.look_at.is_none_or(|at| at > cx.shared.now()) {
-        return Ok(false);
+        return Ok(None);
     }
-    leases::settle(&cx.shared, &worker).await?;
-    Ok(true)
+    leases::settle(&cx.shared, &worker, silent).await.map(Some)
 }

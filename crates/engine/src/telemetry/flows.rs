@@ -3,7 +3,6 @@
 use super::histogram::Shared;
 use crate::stats::Counter;
 use std::collections::BTreeMap;
-use weft_core::ExecutionId;
 use weft_core::change::{Change, Write};
 use weft_core::event::{Event, Fact};
 use weft_core::record::execution::{Outcome, Reason};
@@ -12,6 +11,7 @@ use weft_core::record::member::{EndedBy, GroupState, SiblingResult, SiblingResul
 use weft_core::record::{Key, Record};
 use weft_core::reply::Reconciled;
 use weft_core::schema::Value;
+use weft_core::{ExecutionId, FlowId};
 
 /// What one commit adds.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,10 +29,24 @@ pub struct FlowTally {
     ends: Vec<ExecutionId>,
     /// What became of the siblings that decided groups looked at.
     pub results: SiblingResults,
-    /// Upstreams whose end the audit had to tell.
-    pub mended: u64,
-    /// Edges of the flows that were written.
-    edges: u64,
+    /// Flows in which the audit found ended upstreams with pending edges, and how many such upstreams.
+    pub mended: Vec<(FlowId, u32)>,
+    /// Members that ended, in the order of their events.
+    ended: Vec<ExecutionId>,
+    /// Edges that the commit resolved; nothing if there are none.
+    resolution: Option<Resolution>,
+}
+
+/// Edges that one commit resolved, for its log line.
+#[derive(Debug, PartialEq, Eq)]
+struct Resolution {
+    /// The upstream whose end began it; of several, the one that ended first.
+    execution: ExecutionId,
+    flow: FlowId,
+    /// Upstreams of the resolved edges: the one that ended, and those that were skipped because of it.
+    upstreams: usize,
+    /// Edges of the flows that the commit wrote.
+    total: u64,
 }
 
 const POLICIES: [&str; 3] = ["all_of", "any_of", "quorum"];
@@ -53,8 +67,11 @@ impl FlowTally {
             Fact::FlowFinished { outcome, duration_ms, .. } => self.finished.push((*outcome, *duration_ms)),
             Fact::Finished { outcome: Outcome::Skipped, .. } => self.skipped += 1,
             Fact::Finished { reason: Reason::Sibling, .. } => self.ends.extend(event.execution),
-            Fact::ScannerRepaired { items, .. } => self.mended += u64::from(*items),
+            Fact::ScannerRepaired { flow, items, .. } => self.mended.push((*flow, *items)),
             _ => {}
+        }
+        if let (Fact::Finished { .. }, Some(_)) = (&event.fact, event.flow) {
+            self.ended.extend(event.execution);
         }
     }
 
@@ -62,14 +79,20 @@ impl FlowTally {
         const STATE: usize = 3;
         let is =
             |facets: &[Value], state: &str| matches!(facets.get(STATE), Some(Value::Text(text)) if **text == *state);
-        for write in writes.iter().filter(|write| matches!(write.key, Key::Edge(..))) {
+        let mut upstreams: BTreeMap<ExecutionId, Key> = BTreeMap::new();
+        for write in writes {
+            let Key::Edge(upstream, _) = write.key else { continue };
             let (fresh, body) = match &write.what {
                 Change::Insert(body) => (true, body),
                 Change::Update { old, body } => (is(old, "pending"), body),
                 Change::Delete { .. } => continue,
             };
-            self.met += u64::from(fresh && is(&body.facets, "met"));
-            self.unmet += u64::from(fresh && is(&body.facets, "unmet"));
+            let [met, unmet] = ["met", "unmet"].map(|state| fresh && is(&body.facets, state));
+            self.met += u64::from(met);
+            self.unmet += u64::from(unmet);
+            if met || unmet {
+                upstreams.entry(upstream).or_insert(write.key);
+            }
         }
         let record = |key: Key| {
             let place = records.binary_search_by_key(&key, |(key, _)| *key).ok()?;
@@ -82,12 +105,17 @@ impl FlowTally {
                 *self.siblings.entry(verdict.name()).or_default() += 1;
             }
         }
-        if self.met + self.unmet > 0 {
-            let flows = records.iter().filter_map(|(_, record)| match record {
+        let ended = std::mem::take(&mut self.ended);
+        let first = ended.iter().find_map(|id| upstreams.get_key_value(id)).or_else(|| upstreams.first_key_value());
+        if let Some((execution, edge)) = first
+            && let Some(Record::Edge(edge)) = record(*edge)
+        {
+            let edges = records.iter().filter_map(|(_, record)| match record {
                 Some(Record::Flow(flow)) => Some(flow.summary.edges_total),
                 _ => None,
             });
-            self.edges = flows.sum();
+            let (execution, flow, upstreams) = (*execution, edge.body.flow, upstreams.len());
+            self.resolution = Some(Resolution { execution, flow, upstreams, total: edges.sum() });
         }
     }
 }
@@ -117,15 +145,22 @@ impl FlowMeters {
             (&self.met, tally.met),
             (&self.unmet, tally.unmet),
             (&self.skipped, tally.skipped),
-            (&self.mended, tally.mended),
+            (&self.mended, tally.mended.iter().map(|(_, items)| u64::from(*items)).sum()),
         ];
         let results = self.results.iter().zip(tally.results.map(u64::from));
         for (counter, by) in counts.into_iter().chain(results).filter(|(_, by)| *by > 0) {
             counter.add(by);
         }
-        let resolved = tally.met + tally.unmet;
-        if resolved > 0 {
-            tracing::debug!(resolved, edges = tally.edges, skipped = tally.skipped, "edges resolved");
+        for (flow, upstreams) in &tally.mended {
+            let scanner = "dependency_reconciler";
+            tracing::warn!(scanner, %flow, upstreams, "edges were pending although their upstream has ended, and are resolved now");
+        }
+        if let Some(Resolution { execution, flow, upstreams, total }) = &tally.resolution {
+            let (resolved, skipped) = (tally.met + tally.unmet, tally.skipped);
+            match skipped {
+                0 => tracing::debug!(%execution, %flow, upstreams, resolved, total, skipped, "edges resolved"),
+                _ => tracing::info!(%execution, %flow, upstreams, resolved, total, skipped, "edges resolved"),
+            }
         }
     }
 

@@ -38,11 +38,17 @@ pub fn letter(number: u128, scanner: &str, namespace: Option<&str>) -> DeadLette
 
 /// An engine whose store has these letters.
 pub async fn engine_with(letters: Vec<DeadLetter>) -> Engine {
+    engine_on(letters.into_iter().map(|letter| (letter, None)).collect()).await
+}
+
+/// An engine whose store has these letters, some with other bytes than their own.
+async fn engine_on(letters: Vec<(DeadLetter, Option<Bytes>)>) -> Engine {
     let store = Arc::new(memory(2));
-    for letter in letters {
+    for (letter, bytes) in letters {
         let (id, key, record) = (CommitId(letter.uuid), letter.key(), Record::DeadLetter(Box::new(letter)));
         let head = store.read(key.partition(), Vec::new()).await.unwrap().head;
-        let body = Stored { facets: record.facets(), parts: record.encode(PartMask::ALL) };
+        let parts = bytes.map_or_else(|| record.encode(PartMask::ALL), |bytes| vec![(0, Some(bytes))]);
+        let body = Stored { facets: record.facets(), parts };
         let batch = Batch {
             id,
             expect: head,
@@ -235,4 +241,24 @@ async fn sr_84_all_parked_items_of_a_scanner_are_tried_again_a_thousand_at_a_tim
     let left = http.get("/v1/parked").await.good();
     assert_eq!(ids(&left), ["d_0_00000000-0000-0000-0000-0000000007d0"]);
     http.post("/v1/parked/retry", json!({ "scanner": "nobody" })).await.refused(400, "invalid_argument");
+}
+
+#[tokio::test]
+async fn sr_84_more_damaged_items_than_one_call_changes_hide_none_behind_them() {
+    // A record of each partition that does not decode; its kind makes no difference.
+    let broken = [4_000, 4_001].map(|number| letter(number, "lease_expiry", None));
+    let damaged = (0..1_001).map(|number| {
+        let mut one = letter(number, "lease_expiry", Some("shop"));
+        one.body.why = Why::Damaged;
+        let key = broken[(number % 2) as usize].key();
+        (one.body.kind, one.body.key) = (key.kind() as u8, Bytes::copy_from_slice(key.to_bytes().as_slice()));
+        (one, None)
+    });
+    let restored = (letter(3_000, "lease_expiry", Some("shop")), None);
+    let garbage = broken.clone().map(|one| (one, Some(Bytes::from_static(b"\x01garbage"))));
+    let letters = garbage.into_iter().chain(damaged).chain([restored]).collect();
+    let server = Server::start(engine_on(letters).await, weft_server::Options::dev()).await;
+    let mut http = server.http().await;
+    let all = http.post("/v1/parked/retry", json!({ "scanner": "lease_expiry" })).await.good();
+    assert_eq!(all, json!({ "retried": 0, "still_damaged": 1_001, "nothing_left": 1, "more": false }));
 }

@@ -1,6 +1,6 @@
-//! What the metrics of a node tell a doctor: parked items, invariants that were about to be broken, writes that were lost.
+//! Findings from the metrics of a node: parked items, repairs, invariants that were about to be broken, lost writes.
 
-use super::super::{PARKED_ADVICE, VIOLATED_ADVICE};
+use super::super::{PARKED_ADVICE, REPAIRED_ADVICE, VIOLATED_ADVICE};
 use crate::render::count;
 use std::time::Duration;
 use weft_sdk::Client;
@@ -9,6 +9,11 @@ use weft_store::Finding;
 const PARKED: &str = "weft_scanner_parked";
 const VIOLATIONS: &str = "weft_invariant_violations_total";
 const DATA_LOST: &str = "weft_store_data_lost_total";
+/// Counters of repairs, and the repaired thing.
+const REPAIRS: [(&str, &str); 2] = [
+    ("weft_flow_summary_repairs_total", "flow with wrong totals"),
+    ("weft_dependency_repairs_total", "ended member with pending edges"),
+];
 
 /// Time that a node is given to count what is parked. A reading begins the count that the next one tells.
 const COUNTS: Duration = Duration::from_millis(300);
@@ -28,7 +33,7 @@ pub async fn look(client: &Client) -> Vec<Finding> {
         }
         tokio::time::sleep(COUNTS).await;
     }
-    vec![parked(&text), violations(&text), lost(&text)]
+    vec![parked(&text), repairs(&text), violations(&text), lost(&text)]
 }
 
 /// The samples of a metric: their labels as they stand, and their values.
@@ -62,6 +67,19 @@ fn parked(text: &str) -> Finding {
 /// `lease_expiry` of `scanner="lease_expiry"`.
 fn value_of(labels: &str) -> &str {
     labels.split('"').nth(1).unwrap_or(labels)
+}
+
+fn repairs(text: &str) -> Finding {
+    let repaired = REPAIRS.into_iter().map(|(metric, thing)| (total(text, metric) as u64, thing));
+    let named: Vec<String> =
+        repaired.filter(|(times, _)| *times > 0).map(|(times, thing)| count(times, thing)).collect();
+    match named.is_empty() {
+        true => Finding::fine("repairs", "none since the node began"),
+        false => {
+            let found = format!("since the node began scanners repaired {}", named.join(", "));
+            Finding::warning("repairs", found, REPAIRED_ADVICE)
+        }
+    }
 }
 
 fn violations(text: &str) -> Finding {
@@ -100,6 +118,8 @@ mod tests {
     const BUSY: &str = "# TYPE weft_scanner_parked gauge\n\
         weft_scanner_parked{scanner=\"lease_expiry\"} 2.0\n\
         weft_scanner_parked{scanner=\"bulk\"} 0.0\n\
+        weft_flow_summary_repairs_total 1\n\
+        weft_dependency_repairs_total 2\n\
         weft_invariant_violations_total 3\n\
         weft_store_data_lost_total 1\n";
 
@@ -110,6 +130,16 @@ mod tests {
         assert!(told[1].found.starts_with("3 times ") && told[2].found.starts_with("1 time "), "{told:?}");
         assert_eq!(told.each_ref().map(|it| it.severity), [Severity::Warning, Severity::Warning, Severity::Problem]);
         assert!(told.iter().all(|finding| !finding.advice.is_empty()), "{told:?}");
+    }
+
+    #[test]
+    fn sr_71_what_scanners_repaired_is_a_warning_and_nothing_is_fine() {
+        let told = repairs(BUSY);
+        assert_eq!(told.severity, Severity::Warning);
+        let found =
+            "since the node began scanners repaired 1 flow with wrong totals, 2 ended members with pending edges";
+        assert_eq!(told.found, found);
+        assert_eq!(repairs("weft_dependency_repairs_total 0\n").severity, Severity::Fine);
     }
 
     #[test]

@@ -57,6 +57,12 @@ impl<S: Store> Bench<S> {
         Self::on(Arc::new(kind.open_shared().await), Hand::new(), ScannerConfig::default()).await
     }
 
+    /// A store that lets other nodes in, if it can, and scanners that run only when the test says so.
+    pub async fn shared_by_hand(kind: &impl Kind<Store = S>) -> Self {
+        let scanners = ScannerConfig { at_once: 0, ..ScannerConfig::default() };
+        Self::on(Arc::new(kind.open_shared().await), Hand::new(), scanners).await
+    }
+
     /// A store that lets other nodes in, if it can, and scanners that handle only the items of the filter.
     pub async fn shared_for(kind: &impl Kind<Store = S>, filter: Filter) -> Self {
         let scanners = ScannerConfig { filter, ..ScannerConfig::default() };
@@ -98,6 +104,11 @@ impl<S: Store> Bench<S> {
         self.engine.shutdown().await;
         let scanners = ScannerConfig { at_once: ScannerConfig::default().at_once, ..self.scanners };
         Self::on(self.store, self.hand, scanners).await
+    }
+
+    /// Whether other nodes may be on the store.
+    pub fn is_shared(&self) -> bool {
+        !self.store.describe().exclusive
     }
 
     /// Another engine beside this one.

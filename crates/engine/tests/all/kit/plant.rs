@@ -149,6 +149,22 @@ pub async fn overwrite(store: &impl Store, key: Key, part: u8, bytes: &'static [
     replace(store, key, part, Bytes::from_static(bytes), old.facets()).await;
 }
 
+/// Changes a part of a record so that it has a policy which only a later version knows.
+pub async fn later_policy(store: &impl Store, key: Key, part: u8) {
+    let (old, _) = stored(store, key).await.expect("a record that is there");
+    let parts = raw(store, key).await.expect("a record that is there").parts;
+    let at = parts.iter().position(|(number, _)| *number == part).expect("the part is there");
+    let bytes = &parts[at].1;
+    let changed = (1..bytes.len()).rev().find_map(|place| {
+        let mut parts = parts.clone();
+        let mut bytes = bytes.to_vec();
+        bytes[place] = 9;
+        parts[at].1 = bytes.clone().into();
+        Record::decode(key, &parts, PartMask::ALL).err().filter(|error| error.is_unknown_policy).map(|_| bytes)
+    });
+    replace(store, key, part, changed.expect("a policy is in there").into(), old.facets()).await;
+}
+
 /// Gives a part of a record the bytes back that it had, with which the record decodes.
 pub async fn restore(store: &impl Store, key: Key, part: u8, bytes: Bytes) {
     let mut parts = raw(store, key).await.expect("a record that is there").parts;

@@ -10,14 +10,15 @@ use crate::kit::probe::Asked;
 use tracing::Level;
 use weft_core::event::Fact;
 use weft_core::flow::member_id;
-use weft_core::record::Key;
-use weft_core::record::continuation::Work;
+use weft_core::record::continuation::{self, Rest, Work};
 use weft_core::record::execution::PublicState;
 use weft_core::record::member::{GroupPolicy, Mode, Then};
+use weft_core::record::{Continuation, Key, Record};
 use weft_core::schema::Timer;
 use weft_core::{ExecutionId, FlowId, PartitionId};
 use weft_engine::flow::{FlowSubmission, Growing, Member};
 use weft_engine::{Completion, Failing, Submission};
+use weft_store::Store;
 
 fn chain(count: usize) -> FlowSubmission {
     let mut flow = FlowSubmission::new("chain").member("m000000", work());
@@ -119,18 +120,32 @@ pub async fn sc_122_a_chain_has_no_depth_at_which_skipping_ends(kind: impl Kind)
 pub async fn sc_124_what_a_commit_resolved_is_one_line_and_nothing_is_none(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
     let flow = FlowSubmission::new("v").member("u", work()).member("a", work()).member("b", work());
-    bench.submit(flow.edge("u", "a").edge("u", "b")).await;
+    let first_flow = bench.submit(flow.edge("u", "a").edge("u", "b")).await;
     let (log, _guard) = Log::listen();
     let first = claim_all(&bench.client, 1).await.remove(0);
     assert_eq!(log.take("edges resolved").len(), 0);
     bench.client.fail(Failing::of(&first)).await.unwrap();
-    let lines = log.take("edges resolved");
+    let line = |(level, line): (Level, String), counts: [&str; 3]| {
+        let flow = first_flow.to_string();
+        (level, counts.iter().all(|count| line.contains(count)) && line.contains(&flow), line)
+    };
+    let mut lines = log.take("edges resolved");
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(["resolved=2", "edges=2", "skipped=2"].iter().all(|part| lines[0].1.contains(part)), "{lines:?}");
-    assert_eq!(lines[0].0, Level::DEBUG);
+    let (level, holds, told) = line(lines.remove(0), ["resolved=2 ", "total=2 ", "skipped=2 "]);
+    assert!(holds && told.contains(&format!("execution={} ", first.id)), "{told}");
+    assert_eq!(level, Level::INFO, "SR-65 somebody was skipped");
     bench.submit(FlowSubmission::new("alone").member("a", work())).await;
     bench.work_off().await;
     assert_eq!(log.take("edges resolved").len(), 0, "no edges, no line");
+    let flow = FlowSubmission::new("v").member("u", work()).member("a", work()).member("b", work());
+    let flow = bench.submit(flow.edge("u", "a").edge("a", "b")).await;
+    let upstream = claim_all(&bench.client, 1).await.remove(0);
+    bench.client.complete(Completion::of(&upstream)).await.unwrap();
+    let lines = log.take("edges resolved");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let fields = [format!("execution={} flow={flow} ", upstream.id), "resolved=1 total=2 skipped=0 ".to_string()];
+    assert!(lines[0].0 == Level::DEBUG && fields.iter().all(|field| lines[0].1.contains(field)), "{lines:?}");
+    assert_eq!(bench.count("weft_edges_resolved_total", &["met"]), 1);
     assert_eq!(bench.count("weft_edges_resolved_total", &["unmet"]), 2);
     assert_eq!(bench.count("weft_members_skipped_total", &[]), 2);
     assert_eq!(bench.count("weft_groups_decided_total", &["all_of", "impossible"]), 2);
@@ -168,8 +183,12 @@ pub async fn sc_159_what_the_audit_mends_is_told_and_counted(kind: impl Kind) {
     plant::pending(&*bench.store, flow).await;
     let bench = bench.another().await;
     bench.pass(600_000).await;
+    let (log, _guard) = Log::listen();
     assert_eq!(bench.counts("dependency_reconciler").await, (1, 0));
     bench.until_quiet().await;
+    let warnings = log.take("edges were pending");
+    assert!(warnings.len() == 1 && warnings[0].0 == Level::WARN, "SR-43 {warnings:?}");
+    assert!(warnings[0].1.contains(&format!("flow={flow} upstreams=1")), "{warnings:?}");
     assert_eq!(bench.client.member(flow, "b").await.unwrap().public_state, PublicState::Waiting);
     assert_eq!(bench.count("weft_dependency_repairs_total", &[]), 1);
     let told =
@@ -204,4 +223,79 @@ pub async fn sc_125_what_a_decided_group_found_is_counted_by_result(kind: impl K
     assert_eq!(bench.count("weft_sibling_cancels_total", &["satisfied"]), 1);
     assert_eq!(bench.count("weft_groups_decided_total", &["any_of", "satisfied"]), 1);
     assert_eq!(bench.record(flow).await.summary.of(PublicState::Cancelled), 1);
+}
+
+/// Plants what a crash leaves in the middle of resolving: the upstream `a` has ended, and a continuation is to resolve
+/// its edges.
+async fn cut_off(bench: &Bench<impl Store>) -> FlowId {
+    let flow = bench.submit(FlowSubmission::new("v").member("a", work()).member("b", work()).edge("a", "b")).await;
+    let a = claim_all(&bench.client, 1).await.remove(0);
+    bench.client.complete(Completion::of(&a)).await.unwrap();
+    bench.engine.shutdown().await;
+    plant::pending(&*bench.store, flow).await;
+    let rest = Rest::Resolve { replays: 0, next: 0 };
+    let body = continuation::Body { namespace: "shop".into(), created_at: bench.engine.now(), rest, trouble: None };
+    plant::insert(&*bench.store, [Record::Continuation(Box::new(Continuation { owner: a.id, body }))]).await;
+    plant::change_flow(&*bench.store, flow, |flow| flow.hot.works += 1).await;
+    flow
+}
+
+/// What scanning led to, without the ids that each store makes up by itself.
+async fn outcome(bench: &Bench<impl Store>, flow: FlowId) -> (Vec<String>, Vec<(&'static str, usize)>, String) {
+    // The registry of workers is written whenever it will.
+    let events = bench.events().await.into_iter().filter(|event| event.flow.is_some());
+    let events = events.map(|event| event.fact.name().to_string()).collect();
+    let mut kinds: Vec<(&'static str, usize)> = Vec::new();
+    for key in plant::records(&*bench.store, P0).await.into_keys() {
+        match kinds.iter_mut().find(|(name, _)| *name == key.kind().table().name) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((key.kind().table().name, 1)),
+        }
+    }
+    let (a, b) = (
+        plant::execution(&*bench.store, member_id(flow, "a")).await,
+        plant::execution(&*bench.store, member_id(flow, "b")).await,
+    );
+    let record = bench.record(flow).await;
+    let edges = plant::stored(&*bench.store, Key::Edge(a.id, 0)).await.map(|(edge, _)| match edge {
+        Record::Edge(edge) => format!("{:?}", edge.body.resolved),
+        other => panic!("{other:?}"),
+    });
+    let groups = format!("{:?}", b.member().expect("a member").groups);
+    let states =
+        (a.public_state(), b.public_state(), record.summary.by_state, record.summary.edges_pending, record.hot.works);
+    (events, kinds, format!("{states:?} {edges:?} {groups}"))
+}
+
+pub async fn sc_127_two_nodes_that_run_a_continuation_at_once_do_what_one_does(kind: impl Kind) {
+    let alone = Bench::shared_by_hand(&kind).await;
+    let flow = cut_off(&alone).await;
+    let alone = alone.another().await;
+    assert_eq!(alone.entries(Timer::Resolve).await, 1);
+    assert_eq!(alone.counts("dependency_reconciler").await, (1, 0));
+    let expected = outcome(&alone, flow).await;
+    assert!(expected.2.contains("Waiting") && !expected.2.contains("Some(None)"), "{expected:?}");
+    alone.engine.shutdown().await;
+
+    for _ in 0..kind.often().min(10) {
+        let one = Bench::shared_by_hand(&kind).await;
+        let flow = cut_off(&one).await;
+        let one = one.another().await;
+        // A store that lets no other node in has two scans of one node.
+        let two = match one.is_shared() {
+            true => Some(one.another().await),
+            false => None,
+        };
+        let (first, second) = match &two {
+            Some(two) => tokio::join!(one.scan("dependency_reconciler"), two.scan("dependency_reconciler")),
+            None => tokio::join!(one.scan("dependency_reconciler"), one.scan("dependency_reconciler")),
+        };
+        assert_eq!((first.processed + second.processed, first.errors + second.errors), (1, 0), "{first:?} {second:?}");
+        assert_eq!(one.entries(Timer::Resolve).await, 0);
+        assert_eq!(outcome(&one, flow).await, expected);
+        one.engine.shutdown().await;
+        if let Some(two) = two {
+            two.engine.shutdown().await;
+        }
+    }
 }

@@ -4,18 +4,21 @@ use crate::kit::bench::Bench;
 use crate::kit::flows::{P0, work};
 use crate::kit::kinds::Kind;
 use crate::kit::log::Log;
+use crate::kit::probe::Asked;
 use crate::kit::{plant, worker};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tracing::Level;
 use weft_core::change::DueEntry;
 use weft_core::command::WorkerEnd;
+use weft_core::flow::member_id;
 use weft_core::record::worker::{Owed, State};
 use weft_core::record::{Key, Record};
-use weft_core::schema::{Due, Kind as Table, PartMask, Timer, execution as schema};
+use weft_core::schema::{Due, Kind as Table, PartMask, Timer, execution as schema, flow as flow_schema};
 use weft_core::{ExecutionId, Time};
-use weft_engine::Submission;
 use weft_engine::config::Filter;
 use weft_engine::flow::FlowSubmission;
 use weft_engine::worker::Registration;
+use weft_engine::{ParkedFilter, Submission};
 use weft_store::{Entry, Store};
 
 /// Lets time go on until there are so many dead letters.
@@ -100,6 +103,7 @@ pub async fn sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served(kind
     let damaged = bench.client.submit(Submission::new("mail").delay_ms(900)).await.unwrap().id;
     bench.engine.shutdown().await;
     plant::damage(&*bench.store, Key::Execution(damaged), schema::HOT).await;
+    let (log, _guard) = Log::listen();
     let bench = bench.another().await;
     let work = bench.meanwhile(bench.client.claim(worker().wait_ms(10_000))).await.unwrap().executions.remove(0);
     assert_eq!(work.id, healthy);
@@ -107,10 +111,58 @@ pub async fn sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served(kind
     let letter = bench.dead_letters().await.remove(0);
     assert_eq!(letter.key, damaged.uuid().as_bytes()[..]);
     assert!(letter.error.contains("hot"), "the letter names the part: {}", letter.error);
+    let lines = log.take("an item is parked");
+    let id = bench.client.parked(&ParkedFilter::default()).await.unwrap().items[0].id;
+    assert!(lines.len() == 1 && lines[0].0 == Level::ERROR, "SR-43 {lines:?}");
+    let fields =
+        ["scanner=\"delayed_promoter\"".to_string(), format!("{damaged:?}"), id.to_string(), "part `hot`".into()];
+    assert!(fields.iter().all(|field| lines[0].1.contains(field)), "{fields:?}: {lines:?}");
     assert_eq!(bench.client.get(damaged).await.unwrap_err().code(), "internal");
     let stored = plant::raw(&*bench.store, Key::Execution(damaged)).await.expect("it stays");
     let hot = stored.parts.iter().find(|(part, _)| *part == schema::HOT).expect("it has one");
     assert_eq!(hot.1, b"\x01garbage"[..], "its bytes stay untouched");
+}
+
+pub async fn sr_26_a_record_that_cannot_be_read_again_is_left_and_not_counted_as_healthy(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let id = bench.client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
+    let key = Key::Execution(id);
+    plant::damage(&*bench.store, key, schema::HOT).await;
+    let bench = bench.again().await;
+    bench.pass(1_000).await;
+    let before = plant::records(&*bench.store, P0).await;
+    let reads = AtomicUsize::new(0);
+    // The first read is that of the command, the second looks for damage.
+    bench.probe.refuse(move |asked| {
+        matches!(asked, Asked::Read(_, keys) if keys.contains(&key)) && reads.fetch_add(1, Ordering::SeqCst) > 0
+    });
+    let report = bench.scan("delayed_promoter").await;
+    assert_eq!((report.errors, report.processed), (1, 0), "{report:?}");
+    assert!(plant::records(&*bench.store, P0).await == before, "no letter and no account");
+    assert_eq!(bench.entries(Timer::Until).await, 1);
+    bench.probe.obey();
+    let bench = bench.again().await;
+    assert_eq!(bench.counts("delayed_promoter").await, (0, 1));
+    assert_eq!((bench.entries(Timer::Until).await, bench.dead_letters().await.len()), (0, 1));
+}
+
+pub async fn sr_29_a_policy_of_a_later_version_leaves_entry_and_bytes_and_makes_no_letter(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let line = || FlowSubmission::new("line").member("a", work()).member("b", work()).edge("a", "b");
+    let flow = bench.submit(line().deadline_in_ms(20_000)).await;
+    let other = bench.submit(line()).await;
+    plant::later_policy(&*bench.store, Key::Flow(flow), flow_schema::DEFINITION).await;
+    plant::later_policy(&*bench.store, Key::Execution(member_id(other, "b")), schema::MEMBER).await;
+    let bench = bench.again().await;
+    bench.pass(20_000).await;
+    let before = plant::records(&*bench.store, P0).await;
+    let entries = plant::due(&*bench.store, P0).await;
+    for (scanner, newer) in [("execution_deadline", 1), ("flow_projector", 2)] {
+        let report = bench.scan(scanner).await;
+        assert_eq!((report.newer, report.processed, report.errors), (newer, 0, 0), "FL-4 {scanner}: {report:?}");
+    }
+    assert!(plant::records(&*bench.store, P0).await == before, "no letter, no account, and the bytes as they were");
+    assert_eq!(plant::due(&*bench.store, P0).await, entries);
 }
 
 pub async fn sr_29_items_of_a_newer_format_are_warned_about_once_a_minute(kind: impl Kind) {

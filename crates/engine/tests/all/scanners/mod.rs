@@ -6,8 +6,11 @@ mod entries;
 mod filters;
 mod flow_projector;
 mod flows;
+mod leases;
+mod overdue;
 mod own;
 mod parked;
+mod rest;
 mod runner;
 mod scenarios;
 
@@ -23,6 +26,17 @@ on_every_store! {
     entries::sr_25_entries_that_cannot_be_read_are_removed_and_hide_nothing,
     entries::sr_27_an_entry_whose_record_is_gone_is_stale_and_leaves_nothing,
     entries::sr_26_a_damaged_record_is_parked_and_its_neighbours_are_served,
+    entries::sr_26_a_record_that_cannot_be_read_again_is_left_and_not_counted_as_healthy,
+    entries::sr_29_a_policy_of_a_later_version_leaves_entry_and_bytes_and_makes_no_letter,
+    overdue::sr_53_what_became_due_in_an_hour_without_a_node_is_handled_once_and_at_once,
+    rest::sr_93_scanners_change_nothing_at_rest_but_when_it_was_verified,
+    leases::sr_26_one_damaged_lease_keeps_no_other_lease_of_a_dead_process,
+    leases::sr_10_a_silent_partition_keeps_no_lease_of_a_dead_process_elsewhere,
+    leases::sr_10_a_pass_waits_for_an_outage_once_and_not_for_each_process,
+    edge_cancel::sr_26_damage_in_a_part_that_few_commands_load_is_parked_at_once,
+    edge_cancel::sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_and_comes_back,
+    edge_cancel::sc_42_the_runner_removes_poison_once_and_serves_its_neighbour,
+    dependency::sc_127_two_nodes_that_run_a_continuation_at_once_do_what_one_does,
     parked::sr_83_parked_items_of_all_partitions_are_listed_page_by_page,
     parked::sr_84_a_restored_item_is_tried_again_and_sr_85_a_discarded_one_is_given_up_by_name,
     entries::sr_12_nothing_waits_behind_items_of_another_filter,
