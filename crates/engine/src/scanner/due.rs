@@ -12,7 +12,7 @@ use weft_core::apply::Applied;
 use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileGroup, RecordTrouble};
-use weft_core::error::Rejection;
+use weft_core::error::{BusyCause, Rejection};
 use weft_core::execution::letter_of;
 use weft_core::limits::{BACKOFF_ROUNDS, FAIL_THRESHOLD};
 use weft_core::record::trouble::Failing;
@@ -372,6 +372,8 @@ impl Pass {
                 self.leave_to_newer(cx, item, &rejection, report);
                 return false;
             }
+            // Other writers keep changing its records. The next pass meets it again.
+            Err(Rejection::Busy { cause: BusyCause::Contended, .. }) => return false,
             // No item's fault: the store or the loop could not take it.
             Err(rejection) if is_outage(&rejection) => {
                 cx.unanswered(partition, &rejection);
@@ -563,7 +565,10 @@ pub(super) fn may_have(kind: Kind, timer: Timer) -> bool {
 
 /// Whether the store or a loop could not take a call, which is no fault of what the call is about.
 pub(super) fn is_outage(rejection: &Rejection) -> bool {
-    matches!(rejection, Rejection::Busy { .. } | Rejection::Unavailable { .. })
+    match rejection {
+        Rejection::Busy { cause, .. } => *cause != BusyCause::Contended,
+        rejection => matches!(rejection, Rejection::Unavailable { .. }),
+    }
 }
 
 /// State of a record whose command was refused.

@@ -76,6 +76,24 @@ async fn sr_20_an_outage_of_the_store_is_no_items_fault() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sr_20_an_item_whose_records_other_writers_keep_changing_is_left_for_the_next_pass() {
+    let (_store, faulty, engine) = open_faulty(Faults::default(), Config::default()).await;
+    let client = engine.client("shop").unwrap();
+    let id = client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap().id;
+    faulty.set_faults(Faults { commit_conflict: 1000, before_ms: (5, 5), ..Faults::default() });
+    let before = engine.stats();
+    linger(61_000).await;
+    let tried = engine.stats().since(before);
+    assert!((60..=90).contains(&tried.scanner_wakes), "a pass in an interval of 750 ms: {tried:?}");
+    assert!((3..=4).contains(&(tried.conflicts / tried.scanner_wakes)), "{tried:?}");
+    assert_eq!((tried.scanner_errors, tried.scanner_processed), (0, 0), "{tried:?}");
+    faulty.set_faults(Faults::default());
+    linger(1_000).await;
+    let found = client.get(id).await.unwrap();
+    assert!(found.public_state == PublicState::Waiting && found.execution.trouble().is_none(), "{found:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sd_27_a_claim_ends_in_time_although_the_commits_that_serve_it_never_happen() {
     let conflicts = Faults { commit_conflict: 1000, before_ms: (400, 400), ..Faults::default() };
     let (_store, faulty, engine) = open_faulty(conflicts, Config::default()).await;
