@@ -9,10 +9,10 @@ use weft_store::Finding;
 const PARKED: &str = "weft_scanner_parked";
 const VIOLATIONS: &str = "weft_invariant_violations_total";
 const DATA_LOST: &str = "weft_store_data_lost_total";
-/// Counters of repairs, and the repaired thing.
-const REPAIRS: [(&str, &str); 2] = [
-    ("weft_flow_summary_repairs_total", "flow with wrong totals"),
-    ("weft_dependency_repairs_total", "ended member with pending edges"),
+/// Counters of repairs, with what was wrong and the noun of its owner.
+const REPAIRS: [(&str, &str, &str); 2] = [
+    ("weft_flow_summary_repairs_total", "totals", "flow"),
+    ("weft_dependency_repairs_total", "pending edges", "ended member"),
 ];
 
 /// Time that a node is given to count what is parked. A reading begins the count that the next one tells.
@@ -70,9 +70,11 @@ fn value_of(labels: &str) -> &str {
 }
 
 fn repairs(text: &str) -> Finding {
-    let repaired = REPAIRS.into_iter().map(|(metric, thing)| (total(text, metric) as u64, thing));
-    let named: Vec<String> =
-        repaired.filter(|(times, _)| *times > 0).map(|(times, thing)| count(times, thing)).collect();
+    let named = REPAIRS.into_iter().filter_map(|(metric, what, owner)| match total(text, metric) as u64 {
+        0 => None,
+        times => Some(format!("{what} of {}", count(times, owner))),
+    });
+    let named: Vec<String> = named.collect();
     match named.is_empty() {
         true => Finding::fine("repairs", "none since the node began"),
         false => {
@@ -136,8 +138,7 @@ mod tests {
     fn sr_71_what_scanners_repaired_is_a_warning_and_nothing_is_fine() {
         let told = repairs(BUSY);
         assert_eq!(told.severity, Severity::Warning);
-        let found =
-            "since the node began scanners repaired 1 flow with wrong totals, 2 ended members with pending edges";
+        let found = "since the node began scanners repaired totals of 1 flow, pending edges of 2 ended members";
         assert_eq!(told.found, found);
         assert_eq!(repairs("weft_dependency_repairs_total 0\n").severity, Severity::Fine);
     }
