@@ -32,7 +32,9 @@ pub fn validate_discard(cmd: &DiscardParked) -> Result<(), Rejection> {
 pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Result<Reply, Stop> {
     let letter = letter(tx, who, cmd.partition, cmd.letter)?;
     let item = letter.item().filter(|_| letter.body.why != Why::Poison);
-    let record = match item.map(|key| tx.get(key, PartMask::NONE)) {
+    // Any part may be the damaged one.
+    let parts = if letter.body.why == Why::Damaged { PartMask::ALL } else { PartMask::NONE };
+    let record = match item.map(|key| tx.get(key, parts)) {
         None => None,
         Some(Ok(record)) => record,
         Some(Err(Stop::Miss)) => return Err(Stop::Miss),

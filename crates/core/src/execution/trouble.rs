@@ -215,7 +215,8 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     let entry = cmd.entry.clone().expect("drop_entry: the engine names the entry");
     let key = Kind::from_u8(entry.kind).and_then(|kind| Key::from_bytes(cmd.partition, kind, &entry.key));
     if let (Some(key), Some(timer), false) = (key, entry.timer(), cmd.poison) {
-        match tx.get(key, PartMask::NONE) {
+        // A part that few commands load may be the damaged one.
+        match tx.get(key, PartMask::ALL) {
             Ok(_) => return Ok(Reply::Noted),
             Err(Stop::Miss) => return Err(Stop::Miss),
             // No damage: a node of the version that wrote the policy can handle the record.
@@ -680,6 +681,21 @@ mod tests {
         assert_eq!(world.run(retry), Ok(Reply::Retried(Retried::Retried)));
         assert_eq!(world.scan().len(), 1);
         assert_eq!(world.execution(id).hot.reclaims, 1);
+    }
+
+    #[test]
+    fn sr_26_damage_in_a_part_that_is_not_in_memory_is_found_by_drop_and_retry() {
+        let (mut world, id) = active();
+        let (key, entry) = (Key::Execution(id), world.due.first().cloned().unwrap());
+        world.planted = true;
+        world.records.get_mut(&key).unwrap().parts.insert(schema::ACTIONS, "\u{1}broken".into());
+        let (scanner, error) = ("lease_expiry".into(), "part `actions` does not decode".into());
+        let drop = DropEntry { partition: PARTITION, entry: Some(entry), scanner, error, poison: false };
+        world.call(&engine(Command::DropEntry(drop))).unwrap();
+        assert!(world.due.is_empty());
+        let retry = Command::RetryParked(RetryParked { letter: letters(&world)[0], partition: PARTITION });
+        let still = world.run(retry);
+        assert!(matches!(still, Ok(Reply::Retried(Retried::StillDamaged { .. }))), "{still:?}");
     }
 
     #[test]
