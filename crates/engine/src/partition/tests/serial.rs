@@ -39,7 +39,7 @@ struct Node {
 }
 
 struct Race {
-    /// Of only two executions: a parent that waits for its child again and again.
+    /// Of only two executions: a parent, and the child that it waits for.
     is_family: bool,
     dice: Dice,
     nodes: [Node; 2],
@@ -120,16 +120,63 @@ impl Race {
         self.call(node, shop(), spec(LANE_DEFAULT, None).command(id, lease));
     }
 
-    /// A command of the family. A wait rests on the child, which a replay beside it changes.
+    /// A command of the family, or now and then a row of them.
     fn ask_family(&mut self, node: usize) {
         let (parent, child) = (self.executions[0], self.executions[1]);
-        let command = match self.dice.below(4) {
-            0 => return self.claim(node, parent),
-            1 => wait(parent, self.fences[&parent]),
-            2 => force_fail(child),
-            _ => replay(child),
-        };
-        self.call(node, shop(), command);
+        match self.dice.below(8) {
+            0..2 => self.claim(node, parent),
+            2 | 3 => self.call(node, shop(), wait(parent, self.fences[&parent])),
+            4 => self.call(node, shop(), force_fail(child)),
+            5 | 6 => self.call(node, shop(), replay(child)),
+            _ => self.end_before_wait(node, parent, child),
+        }
+    }
+
+    /// The child ends while the parent runs. Before the commit of that, the parent waits by the other node, and a command
+    /// on it comes into the same batch.
+    fn end_before_wait(&mut self, node: usize, parent: ExecutionId, child: ExecutionId) {
+        self.call(node, shop(), force_fail(child));
+        self.finish();
+        self.claim(node, parent);
+        self.finish();
+        self.call(node, shop(), replay(child));
+        self.finish();
+        for node in &mut self.nodes {
+            node.bench.partition.forget(&[Key::Execution(parent), Key::Execution(child)]);
+        }
+        self.submit_beside(node);
+        self.call(node, shop(), force_fail(child));
+        self.load(node);
+        self.call(1 - node, shop(), wait(parent, self.fences[&parent]));
+        (0..24).for_each(|_| self.serve(1 - node));
+        self.nodes[node].bench.partition.forget(&[Key::Execution(parent)]);
+        let priority = self.dice.below(9) as u32;
+        self.call(node, shop(), Command::ChangePriority(ChangePriority { id: parent, priority, reason: "".into() }));
+        self.load(node);
+    }
+
+    /// A submission that nothing else is about, so that the commands after it gather behind its commit.
+    fn submit_beside(&mut self, node: usize) {
+        let id = ExecutionId::new(HERE, self.uuid());
+        let command = Submission::new("mail").command(id, &self.nodes[node].bench.partition.node.config.policy);
+        self.call(node, shop(), Command::Submit(Box::new(command.expect("a good submission"))));
+    }
+
+    /// The node gets all that it loads; its commit stays in flight.
+    fn load(&mut self, node: usize) {
+        let Node { bench, .. } = &mut self.nodes[node];
+        while let Some(at) = bench.calls.iter().position(|call| !matches!(call, Effect::Commit(_))) {
+            let effect = bench.calls.remove(at);
+            let arrival = bench.perform(effect);
+            bench.partition.arrive(arrival);
+            bench.step();
+        }
+    }
+
+    /// The store does a call of the node, and the node gets the answer.
+    fn serve(&mut self, node: usize) {
+        self.perform(node);
+        self.deliver(node);
     }
 
     fn ask(&mut self, node: usize) {
