@@ -51,8 +51,8 @@ struct Ready<'a> {
 const FROM_ENVIRONMENT: [&str; 7] =
     ["engine.", "execution.", "limits.", "log.", "otel.", "scanners.", "server.cors_origins"];
 
-/// A line for each request would drive the first commands to try out of sight.
-const QUIET: &str = "info,weft::access=warn";
+/// A line for each request, and for each scanner that starts, would drive the first commands to try out of sight.
+const QUIET: &str = "info,weft::access=warn,weft_engine::scanner=warn";
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {
     let settings = settings::from_environment(&FROM_ENVIRONMENT)?;

@@ -158,7 +158,8 @@ pub fn check_local(parts: &Parts, origins: &Origins) -> Result<(), Problem> {
     }
     let detail = format!("the origin `{origin}` is not `{own}`, and this server asks for no keys");
     let problem = Problem::new(Code::Forbidden, detail);
-    Err(problem.hint("list the origin in `server.cors_origins`, or run `weft serve`, which asks for keys"))
+    Err(problem
+        .hint("list the origin in `server.cors_origins` (WEFT_CORS_ORIGINS), or run `weft serve`, which asks for keys"))
 }
 
 fn is_local(host: &str) -> bool {

@@ -80,8 +80,8 @@ pub enum Error {
     )]
     NotEmpty { found: String },
     #[error(
-        "cannot import: the file has {source_partitions} partitions and the store {target_partitions}; make one with \
-         at least as many"
+        "cannot import: the file has {source_partitions} partitions and the store {target_partitions}, which cannot \
+         change; remove the empty store, and import into one with `partitions={source_partitions}` in its address"
     )]
     TooFew { source_partitions: usize, target_partitions: usize },
     #[error("could not write to partition {partition}: {why}; remove what was imported and import again")]

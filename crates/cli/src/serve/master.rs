@@ -28,7 +28,8 @@ pub fn check(settings: &Settings, address: &Address) -> Result<()> {
         (None, Some(path)) => read(&path).map(drop),
         (None, None) if address.is_sqlite() => Ok(()),
         (None, None) => Err(Fault::usage(format!(
-            "there is no master key, which all nodes of a store share: make one by {MAKE} and give it as `master_key_file`, \
+            "there is no master key, which all nodes of a store share: copy that of another node, because keys in the store are good \
+             with no other, or make one for a new store by {MAKE}, and give it as `master_key_file`, \
              or as the value of `WEFT_MASTER_KEY`; keep a copy of it apart from the data"
         ))),
     }
