@@ -111,6 +111,8 @@ impl Waiter {
 /// How soon a claim is tried again whose seat another partition holds: at first, and when it has been held for long.
 const PUT_OFF_MS: u64 = 1;
 const PUT_OFF_MAX_MS: u64 = 32;
+/// How long a claim that waits in every partition rests in one that cannot be read.
+const LOAD_AGAIN_MS: u64 = 500;
 
 /// So many claims come in before those are looked for whose callers have gone.
 const DROP_EVERY: usize = 64;
@@ -235,6 +237,17 @@ impl Claims {
         } else if waiter.retry_at.is_none() {
             waiter.put_off_ms = (waiter.put_off_ms * 2).clamp(PUT_OFF_MS, PUT_OFF_MAX_MS);
             let at = clock + waiter.put_off_ms;
+            waiter.retry_at = Some(at);
+            self.busy.insert((at, place));
+        }
+    }
+
+    /// Tries a claim again after records that it waited for could not be loaded.
+    fn put_off_load(&mut self, place: Place, clock: Time) {
+        let Some(waiter) = self.waiting.get_mut(&place) else { return };
+        waiter.loading = false;
+        if waiter.retry_at.is_none() {
+            let at = clock + LOAD_AGAIN_MS;
             waiter.retry_at = Some(at);
             self.busy.insert((at, place));
         }
@@ -613,12 +626,12 @@ impl Partition {
     }
 
     /// Refuses the claims that wait for records, because the store cannot be read. Those that wait in every partition go on:
-    /// another one may have work for them, and this one is looked at again with the next recheck.
+    /// another one may have work for them, and this one is looked at again soon.
     pub(super) fn refuse_loading_claims(&mut self) {
         let places = self.claims.waiting.iter().filter(|(_, waiter)| waiter.loading).map(|(place, _)| *place);
         for place in places.collect::<Vec<_>>() {
-            if let Some(waiter) = self.claims.waiting.get_mut(&place).filter(|waiter| waiter.job.everywhere) {
-                waiter.loading = false;
+            if self.claims.waiting.get(&place).is_some_and(|waiter| waiter.job.everywhere) {
+                self.claims.put_off_load(place, self.node.runtime.clock());
                 continue;
             }
             if !self.claims.waiting.get(&place).is_some_and(|waiter| waiter.job.seat.take()) {
