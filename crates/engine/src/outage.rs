@@ -11,8 +11,8 @@ use weft_store::{Error, Page, Scan};
 
 /// How long a scan may take before other partitions are served without it.
 const ANSWER_MS: u64 = 1_000;
-/// How long a partition that gave no answer is left out of scans of all.
-const LEFT_OUT_MS: u64 = 5_000;
+/// How long a partition that gave no answer is left out of scans of all: not as long as claims wait for the next look.
+const LEFT_OUT_MS: u64 = 4_000;
 
 /// Partitions that gave no answer, and until when scans of all leave them out, on the node's clock.
 #[derive(Default)]
@@ -57,12 +57,15 @@ pub(crate) async fn scan_all(shared: &Shared, scan: Scan) -> Result<(Vec<Page>, 
         (0..count).map(PartitionId).filter(|partition| !left_out.contains(partition)).collect();
     let ask = |partition: &PartitionId| {
         let found = shared.store.scan(Some(*partition), scan.clone());
-        async { runtime::timeout(runtime, ANSWER_MS, found).await.and_then(Result::ok) }
+        runtime::timeout(runtime, ANSWER_MS, found)
     };
-    let answers = join_all(asked.iter().map(ask)).await;
-    let silent = asked.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(partition, _)| *partition);
-    let silent: Vec<PartitionId> = silent.collect();
-    let pages: Vec<Vec<Page>> = answers.into_iter().flatten().collect();
+    let answers: Vec<_> = join_all(asked.iter().map(ask)).await;
+    // A partition that refuses at once costs nothing to ask again.
+    let hung = asked.iter().zip(&answers).filter(|(_, answer)| answer.is_none()).map(|(partition, _)| *partition);
+    let hung: Vec<PartitionId> = hung.collect();
+    let failed = asked.iter().zip(&answers).filter(|(_, answer)| !matches!(answer, Some(Ok(_))));
+    let failed: Vec<PartitionId> = failed.map(|(partition, _)| *partition).collect();
+    let pages: Vec<Vec<Page>> = answers.into_iter().flatten().flatten().collect();
     if pages.is_empty() {
         let pages = match ended {
             Some(ended) => ended,
@@ -70,7 +73,7 @@ pub(crate) async fn scan_all(shared: &Shared, scan: Scan) -> Result<(Vec<Page>, 
         };
         return Ok((pages?, BTreeSet::new()));
     }
-    shared.outages.note(&silent, runtime.clock());
-    left_out.extend(silent);
+    shared.outages.note(&hung, runtime.clock());
+    left_out.extend(failed);
     Ok((merge_all(pages, scan.limit, scan.descending), left_out))
 }
