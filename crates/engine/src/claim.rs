@@ -6,7 +6,6 @@ use crate::engine::Shared;
 use crate::explain::{self, For, Obstacle};
 use crate::lanes::{self, Vigil};
 use crate::notices::Mailbox;
-use crate::outage;
 use crate::partition::{ClaimJob, Input, Seat};
 use crate::place;
 use crate::reads;
@@ -27,6 +26,9 @@ use weft_core::schema::{IndexId, Value};
 use weft_core::text::{Capabilities, Text};
 use weft_core::{ExecutionId, LeaseId, PartitionId};
 use weft_store::{Range, Scan, Target};
+
+/// How long a claim waits to learn whether an earlier call with its request id holds leases.
+const LOOK_UP_MS: u64 = 3_000;
 
 impl Client {
     /// Leases up to `max` executions, best first. With `wait_ms` it waits until there is at least one.
@@ -284,11 +286,10 @@ impl Client {
                 descending: false,
                 parts: None,
             };
-            let (pages, silent) = outage::scan_all(&self.shared, scan).await.map_err(reads::unavailable)?;
-            if !silent.is_empty() {
-                // It may hold leases there, and then it takes no others.
-                return Err(Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: false });
-            }
+            // A partition that gives no answer may have leases of it, and then it takes no others.
+            let unknown = || Rejection::Unavailable { retry_after_ms: 100, outcome_unknown: false };
+            let found = runtime::timeout(&*self.shared.runtime, LOOK_UP_MS, self.shared.store.scan(None, scan)).await;
+            let pages = found.ok_or_else(unknown)?.map_err(reads::unavailable)?;
             let Some(page) = pages.into_iter().next() else { return Ok(held) };
             held.extend(page.entries.iter().map(|entry| entry.partition));
             match page.entries.into_iter().last().filter(|_| page.more) {

@@ -9,7 +9,6 @@ use crate::hub::Hub;
 use crate::lanes::{self, Lanes};
 use crate::membership::{Membership, Seen};
 use crate::notices::Notice;
-use crate::outage;
 use crate::partition::{Heads, Input, Partition, Surroundings};
 use crate::pulse::{Finding, Held, Pulse};
 use crate::reads;
@@ -69,7 +68,6 @@ pub(crate) struct Shared {
     pub telemetry: Arc<Telemetry>,
     pub census: Census,
     pub nodes: registry::Nodes,
-    pub outages: outage::Outages,
     pub clock: Arc<Clock>,
     pub heads: Arc<Heads>,
     pub lanes: Lanes,
@@ -191,7 +189,6 @@ impl Engine {
             telemetry,
             census: Census::default(),
             nodes: registry::Nodes::default(),
-            outages: outage::Outages::default(),
             clock: clock.clone(),
             heads,
             lanes: Lanes::default(),

@@ -5,6 +5,7 @@ use crate::client::Urgency;
 use crate::engine::Shared;
 use crate::outage;
 use crate::reads::{self, unavailable};
+use futures_util::future::join_all;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_core::command::{Call, Command, EndLease, Fence, Principal, SettleWorker};
 use weft_core::error::Rejection;
@@ -15,6 +16,7 @@ use weft_core::reply::Reply;
 use weft_core::schema::{IndexId, Kind, PartMask, Timer, Value, execution as schema};
 use weft_core::text::{Text, check_range};
 use weft_core::{ExecutionId, PartitionId};
+use weft_store::merge::merge_all;
 use weft_store::{Page, Range, Scan, Target};
 
 /// Leases that are ended in one go; each partition commits its share of them.
@@ -23,7 +25,8 @@ const PAGE: usize = 1_000;
 /// When a call that needs all partitions is to be repeated after one did not answer.
 const RETRY_MS: u64 = 500;
 
-/// Partitions that did not answer a search for leases.
+/// Partitions that did not answer a search for leases. The search asks them no further, so that it waits for each of
+/// them only once.
 pub(crate) type Silent = BTreeSet<PartitionId>;
 
 /// Result of one round of ending leases of a process.
@@ -178,11 +181,30 @@ async fn search_index(
     }
 }
 
-/// One page of a scan of all partitions, without those that do not answer.
+/// One page of a scan of all partitions but the silent ones; fails if none of them answers.
 async fn page(shared: &Shared, scan: Scan, silent: &mut Silent) -> Result<Page, Rejection> {
-    let (mut pages, unanswered) = outage::scan_all(shared, scan).await.map_err(unavailable)?;
-    silent.extend(unanswered);
-    Ok(pages.pop().unwrap_or_default())
+    if silent.is_empty() {
+        let (mut pages, unanswered) = outage::scan_all(shared, scan).await.map_err(unavailable)?;
+        *silent = unanswered;
+        return Ok(pages.pop().unwrap_or_default());
+    }
+    let partitions: Vec<PartitionId> =
+        (0..shared.description.partitions).map(PartitionId).filter(|partition| !silent.contains(partition)).collect();
+    let answers = join_all(partitions.iter().map(|partition| shared.store.scan(Some(*partition), scan.clone()))).await;
+    let (mut pages, mut failure) = (Vec::with_capacity(answers.len()), None);
+    for (partition, answer) in partitions.into_iter().zip(answers) {
+        match answer {
+            Ok(found) => pages.push(found),
+            Err(error) => {
+                silent.insert(partition);
+                failure = Some(error);
+            }
+        }
+    }
+    match failure.filter(|_| pages.is_empty()) {
+        Some(error) => Err(unavailable(error)),
+        None => Ok(merge_all(pages, scan.limit, scan.descending).pop().unwrap_or_default()),
+    }
 }
 
 /// Executions held by a process, found through the timers of all leases: whoever took them, and whether it registered.

@@ -112,9 +112,15 @@ pub async fn sr_10_a_silent_partition_keeps_no_lease_of_a_dead_process_elsewhere
     let left = all().filter(|id| id.partition() == silent).count();
     assert_eq!(leased(&bench, all()).await, left, "those that answer have none left");
 
+    // A pass asks the silent partition for the first process and for none of the others.
     bench.pass(12_000).await;
+    bench.asked().await;
     let report = bench.engine.scan("worker_reaper", *home).await.expect("a scanner of that name");
     assert!(report.errors as usize >= instances.len(), "SR-15 {report:?}");
+    let asked = bench.asked().await;
+    let joint = asked.iter().filter(|asked| matches!(asked, Asked::Scan(None, _))).count();
+    let alone = asked.iter().filter(|asked| matches!(asked, Asked::Scan(Some(of), _) if *of == silent)).count();
+    assert_eq!((joint, alone), (1, 1), "for {} processes", instances.len());
     for instance in instances {
         assert!(bench.client.worker(&**instance).await.unwrap().owed.is_some(), "{instance} still owes what is left");
     }
