@@ -44,7 +44,10 @@ pub fn plan(path: &Path) -> Result<Plan, OpenError> {
             let connection = look(path).map_err(|source| OpenError::sqlite(path, source))?;
             migrations::identify(&connection, path)?
         }
-        _ => None,
+        _ => {
+            folder::refuse_orphaned_log(path)?;
+            None
+        }
     };
     Ok(Plan { found, wanted: migrations::VERSION })
 }
@@ -62,6 +65,9 @@ fn look(path: &Path) -> rusqlite::Result<Connection> {
 /// Looks at the file, its folder and the disk under it.
 pub fn inspect(path: &Path) -> Vec<Finding> {
     let path = &folder::resolve(path).unwrap_or_else(|_| path.to_owned());
+    if let Err(error) = folder::refuse_orphaned_log(path) {
+        return vec![Finding::problem("store", error.to_string(), "look for the database where it was moved to")];
+    }
     let Ok(metadata) = fs::metadata(path) else {
         let found = format!("there is no `{}`", path.display());
         return vec![Finding::problem("store", found, "`weft migrate` makes it, and so does the first start")];
@@ -101,6 +107,13 @@ fn places(path: &Path) -> Vec<Finding> {
     }
     if let Err(error @ OpenError::Linked { .. }) = folder::refuse_links(path) {
         findings.push(Finding::problem("names", error.to_string(), "`find -samefile` lists the other names"));
+    }
+    if let Err(error @ OpenError::Mounted { .. }) = folder::refuse_mounted(path) {
+        findings.push(Finding::problem(
+            "mount",
+            error.to_string(),
+            "stop the node before: that copies its log into the file",
+        ));
     }
     if let Err(error) = folder::refuse_network(&folder) {
         findings.push(Finding::problem("file system", error.to_string(), "move the store to a local disk"));

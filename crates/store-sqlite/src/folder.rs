@@ -4,8 +4,10 @@
 //! locks that SQLite holds on it.
 
 use crate::options::OpenError;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -41,7 +43,9 @@ pub fn prepare(path: &Path) -> Result<(PathBuf, Lock), OpenError> {
     refuse_network(&folder)?;
     refuse_exposed(&folder)?;
     refuse_links(&path)?;
+    refuse_mounted(&path)?;
     let beside = lock_beside(&path)?;
+    refuse_orphaned_log(&path)?;
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_exposed(&path)?,
@@ -95,6 +99,29 @@ pub fn refuse_links(path: &Path) -> Result<(), OpenError> {
                 OpenError::Linked { path: path.to_owned(), names, has_log }
             }
         }),
+    }
+}
+
+/// Refuses a file that is a mount point by itself: its log lies beside the mount point, and another one, or none, beside
+/// the file that is mounted. `path` has no symbolic links. Only Linux says what is mounted.
+pub fn refuse_mounted(path: &Path) -> Result<(), OpenError> {
+    match mount_points(&mounts()).any(|(point, _)| point == path) {
+        false => Ok(()),
+        true => Err(match holder(path) {
+            Some(holder) => OpenError::Locked { path: path.to_owned(), holder },
+            None => OpenError::Mounted { path: path.to_owned() },
+        }),
+    }
+}
+
+/// Refuses a log with content whose database is absent or empty: SQLite would remove it, and with it every commit since
+/// the last checkpoint. A database of Weft is never empty while its log is not.
+pub fn refuse_orphaned_log(path: &Path) -> Result<(), OpenError> {
+    let bytes = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let log = beside(path, "-wal");
+    match bytes(path) == 0 && bytes(&log) > 0 {
+        true => Err(OpenError::OrphanedLog { path: path.to_owned(), log }),
+        false => Ok(()),
     }
 }
 
@@ -170,10 +197,8 @@ fn system(file: &str) -> String {
 }
 
 pub fn refuse_network(folder: &Path) -> Result<(), OpenError> {
-    let (Ok(folder), Ok(mounts)) = (fs::canonicalize(folder), fs::read_to_string("/proc/self/mountinfo")) else {
-        return Ok(());
-    };
-    match file_system(&mounts, &folder) {
+    let Ok(folder) = fs::canonicalize(folder) else { return Ok(()) };
+    match file_system(&mounts(), &folder) {
         Some(system) if NETWORK.contains(&system) => {
             Err(OpenError::Network { path: folder, system: system.to_owned() })
         }
@@ -181,18 +206,39 @@ pub fn refuse_network(folder: &Path) -> Result<(), OpenError> {
     }
 }
 
+/// What is mounted where, as Linux writes it; empty on other systems.
+fn mounts() -> String {
+    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    String::from_utf8_lossy(&mounts).into_owned()
+}
+
 /// The type of the file system that `folder` is on: that of the longest mount point above it, the last one if several
 /// are mounted there.
 fn file_system<'a>(mounts: &'a str, folder: &Path) -> Option<&'a str> {
-    let mounted = mounts.lines().filter_map(|line| {
+    let above = mount_points(mounts).filter(|(point, _)| folder.starts_with(point));
+    above.max_by_key(|(point, _)| point.as_os_str().len()).map(|(_, system)| system)
+}
+
+/// Each mount point, with the type of the file system there.
+fn mount_points(mounts: &str) -> impl Iterator<Item = (PathBuf, &str)> {
+    mounts.lines().filter_map(|line| {
         let (before, after) = line.split_once(" - ")?;
         let point = before.split(' ').nth(4)?;
-        Some((point, after.split(' ').next()?))
-    });
-    mounted
-        .filter(|(point, _)| folder.starts_with(point))
-        .max_by_key(|(point, _)| point.len())
-        .map(|(_, system)| system)
+        Some((unescape(point), after.split(' ').next()?))
+    })
+}
+
+/// A path of the list of mounts, in which `\040` is a space: a backslash and three octal digits are one byte.
+fn unescape(text: &str) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(escaped.unwrap_or(first));
+        rest = if escaped.is_some() { &after[3..] } else { after };
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 #[cfg(test)]
@@ -209,5 +255,19 @@ mod tests {
         assert_eq!(system("/data/weft"), Some("nfs4"));
         assert_eq!(system("/data/local/weft"), Some("xfs"));
         assert_eq!(system("/database"), Some("ext4"));
+    }
+
+    #[test]
+    fn rl_76_a_file_that_is_mounted_by_itself_is_found_among_the_mounts() {
+        let mounts = "22 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                      30 22 254:0 /srv/weft.db /data/weft.db rw,relatime - ext4 /dev/vda rw\n\
+                      31 22 254:0 /srv/my\\040files /my\\040files rw - xfs /dev/vdb rw\n\
+                      32 22 254:0 /srv/a /a\\134b\\ rw - ext4 /dev/vda rw\n";
+        let mounted = |path: &str| mount_points(mounts).any(|(point, _)| point == Path::new(path));
+        assert!(mounted("/data/weft.db") && mounted("/my files") && mounted(r"/a\b\"));
+        assert!(!mounted("/data") && !mounted("/data/weft.db-wal") && !mounted("/my files/weft.db"));
+        assert_eq!(file_system(mounts, Path::new("/my files/weft")), Some("xfs"));
+        let error = OpenError::Mounted { path: "/data/weft.db".into() }.to_string();
+        assert!(error.ends_with("mount the folder instead"), "{error}");
     }
 }

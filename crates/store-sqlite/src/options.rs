@@ -93,6 +93,18 @@ pub enum OpenError {
         /// A log with content lies beside `path`.
         has_log: bool,
     },
+    #[error(
+        "cannot open `{}`: the file is mounted by itself, so that its log lies outside of what is mounted and commits in \
+         it could be lost; mount the folder instead",
+        path.display()
+    )]
+    Mounted { path: PathBuf },
+    #[error(
+        "cannot open `{}`: it is missing or empty, but its log `{}` is there, whose commits would be lost; move the database \
+         back beside its log, or move the log away to begin with a new store",
+        path.display(), log.display()
+    )]
+    OrphanedLog { path: PathBuf, log: PathBuf },
     #[error("cannot run on SQLite {found}: versions below 3.51.3 can damage a write-ahead log")]
     Library { found: String },
     #[error("cannot open `{}`: it is not a store of Weft ({why})", path.display())]

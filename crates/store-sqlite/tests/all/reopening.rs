@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::fs;
 use std::process::Command;
 use tempfile::TempDir;
-use weft_store::Outcome;
+use weft_store::{Outcome, Severity};
 use weft_store_sqlite::{OpenError, Options, SqliteStore};
 
 const COMMITS: u64 = 50;
@@ -44,6 +44,32 @@ async fn rl_71_a_store_that_was_not_closed_keeps_every_commit() {
     is_full(&recovered).await;
     assert_eq!(recovered.id(), store.id());
     apply(&recovered, vec![insert(key(P0, COMMITS), &[])]).await;
+}
+
+#[tokio::test]
+async fn rl_71_a_log_whose_database_is_gone_or_empty_is_refused_and_loses_nothing() {
+    let folder = folder();
+    let store = open(&folder);
+    fill(&store).await;
+    let image = crash_image(&folder);
+    let [path, log, moved] = ["weft.db", "weft.db-wal", "moved.db"].map(|name| image.path().join(name));
+    let logged = fs::read(&log).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    for empty in [false, true] {
+        if empty {
+            fs::write(&path, "").unwrap();
+        }
+        let error = SqliteStore::open(Options::new(&path)).map(drop).unwrap_err();
+        assert!(matches!(error, OpenError::OrphanedLog { .. }), "{error}");
+        for named in [&path, &log] {
+            assert!(error.to_string().contains(&format!("`{}`", named.display())), "{error}");
+        }
+        assert!(weft_store_sqlite::plan(&path).is_err());
+        assert_eq!(weft_store_sqlite::inspect(&path)[0].severity, Severity::Problem);
+        assert_eq!((path.exists(), fs::read(&log).unwrap()), (empty, logged.clone()));
+    }
+    fs::rename(&moved, &path).unwrap();
+    is_full(&open(&image)).await;
 }
 
 #[tokio::test]
