@@ -1,5 +1,5 @@
 //! Whom Weft trusts when it talks to a server: the authorities of a file, or those of the system; and what it shows to one
-//! that asks who is there. Certificates are always checked, and so is the name in them. Knows no store.
+//! that asks who is there. Certificates are always checked, and so are the names in them. Knows no store.
 
 mod advice;
 mod pinned;
@@ -165,25 +165,27 @@ fn of_system() -> Result<RootCertStore, Error> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_certificate_that_is_pinned_is_still_checked_for_its_times_and_its_name() {
+    /// Checks a server that shows the certificate of a file, by that file, in the year 2027.
+    fn check(pem: String, name: &'static str) -> Result<(), String> {
         use rustls::client::danger::ServerCertVerifier;
         use rustls::pki_types::{ServerName, UnixTime};
+        let shown = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ca.pem");
+        std::fs::write(&path, pem).unwrap();
+        let (roots, pinned) = of_file(&path).unwrap();
+        let provider = builder().crypto_provider().clone();
+        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let name = ServerName::try_from(name).unwrap();
+        let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_800_000_000));
+        let verifier = OrPinned { chains, pinned };
+        let checked = verifier.verify_server_cert(&shown, &[], &name, &[], now);
+        checked.map(drop).map_err(|error| advice(&error, "ca_file").unwrap_or_default())
+    }
+
+    #[test]
+    fn a_certificate_that_is_pinned_is_still_checked_for_its_times_and_its_name() {
         const NAMES: [&str; 2] = ["weft.example", "127.0.0.1"];
-        let check = |pem: String, name: &'static str| {
-            let shown = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("ca.pem");
-            std::fs::write(&path, pem).unwrap();
-            let (roots, pinned) = of_file(&path).unwrap();
-            let provider = builder().crypto_provider().clone();
-            let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-            let name = ServerName::try_from(name).unwrap();
-            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(1_800_000_000));
-            let verifier = OrPinned { chains, pinned };
-            let checked = verifier.verify_server_cert(&shown, &[], &name, &[], now);
-            checked.map(drop).map_err(|error| advice(&error, "ca_file").unwrap_or_default())
-        };
         let itself = |years: std::ops::Range<i32>| testing::self_signed(&NAMES, years).unwrap().0;
         // Signed by an authority that is not in the file, which has a name of its own or that of the certificate.
         let private = |years: std::ops::Range<i32>| testing::signed(&NAMES, years, "private").unwrap();
@@ -198,6 +200,22 @@ mod tests {
                 "{told}"
             );
         }
+    }
+
+    #[test]
+    fn a_pinned_certificate_without_any_name_is_accepted_under_every_address() {
+        let itself = |years: std::ops::Range<i32>| testing::self_signed(&[], years).unwrap().0;
+        let private = |years: std::ops::Range<i32>| testing::signed(&[], years, "private").unwrap();
+        for made in [itself, private] as [fn(_) -> _; 2] {
+            for name in ["weft.example", "127.0.0.1"] {
+                assert_eq!(check(made(2020..2100), name), Ok(()));
+                assert!(check(made(2020..2021), name).unwrap_err().contains("has expired"));
+            }
+        }
+        // The certificate of no authority, which is an authority for itself: its chain is good.
+        let leaf = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let leaf = leaf.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(check(leaf.pem(), "weft.example"), Ok(()));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
-/// Accepts chains to an authority, and exactly the certificates of `pinned`. Names and times are checked either way.
+/// Accepts chains to an authority, and exactly the certificates of `pinned`. Times are checked either way, and so are names,
+/// except that a pinned certificate that presents none at all is accepted under every address.
 #[derive(Debug)]
 pub struct OrPinned {
     pub chains: Arc<WebPkiServerVerifier>,
@@ -27,6 +28,11 @@ fn is_about_issuer(error: &CertificateError) -> bool {
     is_authority(error) || matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
 }
 
+/// Whether a certificate was refused because it presents no name at all, as `openssl req -x509 -subj /CN=host` makes it.
+fn is_nameless(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty())
+}
+
 impl ServerCertVerifier for OrPinned {
     fn verify_server_cert(
         &self,
@@ -37,16 +43,21 @@ impl ServerCertVerifier for OrPinned {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let chain = self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
-        match chain {
+        if !self.pinned.iter().any(|pinned| pinned == end_entity) {
+            return chain;
+        }
+        let named = match chain {
             // The times of the server's own certificate are checked before its constraints and its issuer, so that only
             // the name is left.
-            Err(Error::InvalidCertificate(refused))
-                if is_about_issuer(&refused) && self.pinned.iter().any(|pinned| pinned == end_entity) =>
-            {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
+            Err(Error::InvalidCertificate(refused)) if is_about_issuer(&refused) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
             }
-            chain => chain,
+            chain => chain.map(drop),
+        };
+        match named {
+            // The name is checked last.
+            Err(Error::InvalidCertificate(refused)) if is_nameless(&refused) => Ok(ServerCertVerified::assertion()),
+            named => named.map(|()| ServerCertVerified::assertion()),
         }
     }
 
