@@ -24,7 +24,9 @@ pub(crate) fn is_injected(name: &str, value: &str) -> bool {
                 match rest {
                     [] => is_link(value),
                     ["PROTO"] => is_protocol(value),
-                    ["PORT"] => is_port(value),
+                    ["PORT"] | ["PORT", "START" | "END"] => is_port(value),
+                    // Of ports in a row, Docker names the first and the last.
+                    ["START" | "END"] => is_link(value),
                     ["ADDR"] => is_address(value),
                     _ => false,
                 }
@@ -84,6 +86,11 @@ mod tests {
             ("WEFT_PORT_7700_TCP_PROTO", "tcp"),
             ("WEFT_PORT_7700_TCP_PORT", "7700"),
             ("WEFT_PORT_7700_TCP_ADDR", "10.96.0.17"),
+            ("WEFT_PORT_7700_TCP_START", "tcp://10.96.0.17:7700"),
+            ("WEFT_PORT_7700_TCP_END", "tcp://10.96.0.17:7702"),
+            ("WEFT_PORT_7700_TCP_PORT_START", "7700"),
+            ("WEFT_PORT_7700_UDP_PORT_END", "7702"),
+            ("WEFT_PORT_7700_SCTP_END", "sctp://10.96.0.17:7702"),
             ("WEFT_STORE_VALKEY_SERVICE_HOST", "10.96.0.18"),
             ("WEFT_STORE_VALKEY_PORT", "tcp://10.96.0.18:6379"),
             ("WEFT_NAME", "/shop/weft"),
@@ -97,6 +104,8 @@ mod tests {
             ("WEFT_SERVICE_HOST", "weft.example"),
             ("WEFT_PORT_HTTP_TCP_PORT", "7700"),
             ("WEFT_PORT_7700_TCP_NAME", "7700"),
+            ("WEFT_PORT_7700_TCP_START", "7700"),
+            ("WEFT_PORT_7700_TCP_PORT_END", "tcp://10.96.0.17:7702"),
             ("WEFT_NODE_NAME", "web-2"),
             ("WEFT_NODE_NAME", "/shop/web-2"),
             ("OTHER_SERVICE_HOST", "10.96.0.17"),
