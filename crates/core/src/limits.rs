@@ -188,6 +188,9 @@ pub const HOST_MAX: usize = 256;
 const _: () = assert!(WORKER_TTL_MS_MAX * 4 / 3 < WORKER_KEEP_MS);
 /// API keys of a deployment.
 pub const KEYS_MAX: usize = 1000;
+/// Lasting administrators beyond [`KEYS_MAX`] that a caller without a key, inside of a process, may make: the way back in
+/// where the secret of the last one is lost and nobody can revoke another key.
+pub const KEYS_RESERVED: usize = 8;
 pub const KEY_NAMESPACES_MAX: usize = 64;
 /// How long the old secret of a key stays good after a rotation.
 pub const KEY_OVERLAP_MS_DEFAULT: u64 = DAY_MS;

@@ -3,7 +3,7 @@
 use super::{check_expiry, check_reach, check_scopes, key_of, names, put, put_names};
 use crate::command::{CreateKey, Principal};
 use crate::error::Rejection;
-use crate::limits::KEYS_MAX;
+use crate::limits::{KEYS_MAX, KEYS_RESERVED};
 use crate::record::api_key::{ApiKey, Body, HOME};
 use crate::reply::Reply;
 use crate::schema::PartMask;
@@ -31,9 +31,6 @@ pub fn create_key(tx: &mut Tx<'_>, who: &Principal, cmd: &CreateKey) -> Result<R
     if names.contains_key(&cmd.name) {
         return Err(Rejection::NameTaken.into());
     }
-    if names.len() >= KEYS_MAX {
-        return Err(Rejection::LimitExceeded { what: "keys", max: KEYS_MAX as u64 }.into());
-    }
     if tx.get(key_of(cmd.id), PartMask::NONE)?.is_some() {
         return Err(Rejection::invalid("id", "is that of another key; draw another").into());
     }
@@ -50,6 +47,10 @@ pub fn create_key(tx: &mut Tx<'_>, who: &Principal, cmd: &CreateKey) -> Result<R
         mac: cmd.mac,
         previous: None,
     };
+    let reserved = if who.origin.is_none() && body.is_lasting_admin() { KEYS_RESERVED } else { 0 };
+    if names.len() >= KEYS_MAX + reserved {
+        return Err(Rejection::LimitExceeded { what: "keys", max: (KEYS_MAX + reserved) as u64 }.into());
+    }
     let key = ApiKey { partition: HOME, id: cmd.id, body };
     names.insert(cmd.name.clone(), cmd.id);
     put_names(tx, names);

@@ -3,7 +3,7 @@ use crate::error::Rejection;
 use crate::id::KeyId;
 use crate::kit::World;
 use crate::kit::calls::*;
-use crate::limits::{KEY_TOUCH_MS, KEYS_MAX};
+use crate::limits::{KEY_TOUCH_MS, KEYS_MAX, KEYS_RESERVED};
 use crate::record::api_key::{ApiKey, HOME, Mac, Reach};
 use crate::record::{Key, Record};
 use crate::reply::Reply;
@@ -92,6 +92,25 @@ fn sec_10_there_are_at_most_a_thousand_keys() {
     assert_eq!(world.run(create_key(OPS, "ops")).unwrap_err().code(), "limit_exceeded");
     world.run(Command::RevokeKey(RevokeKey { id: id("00000000") })).unwrap();
     created(&mut world, OPS, "ops");
+}
+
+#[test]
+fn sec_10_a_full_store_has_room_for_an_administrator_made_inside_of_a_process() {
+    let mut world = World::new();
+    for number in 0..KEYS_MAX {
+        created(&mut world, &format!("{number:08}"), &format!("key-{number}"));
+    }
+    let admin = |number: usize| {
+        let cmd = new_key(&format!("admin{number:03}"), &format!("rescue-{number}"));
+        Command::CreateKey(Box::new(CreateKey { scopes: Scopes::ALL, namespaces: Reach::All, ..cmd }))
+    };
+    let by_key = Principal { origin: Some(std::sync::Arc::default()), ..ann() };
+    let refused = world.call(&Call { principal: by_key, ..call(admin(0)) });
+    assert_eq!(refused.unwrap_err(), Rejection::LimitExceeded { what: "keys", max: KEYS_MAX as u64 });
+    for number in 0..KEYS_RESERVED {
+        assert!(matches!(world.run(admin(number)), Ok(Reply::Key(_))), "{number}");
+    }
+    assert_eq!(world.run(admin(KEYS_RESERVED)).unwrap_err().code(), "limit_exceeded");
 }
 
 #[test]
