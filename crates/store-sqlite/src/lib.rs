@@ -25,6 +25,7 @@ mod writer;
 
 pub use backup::{Backup, BackupError};
 pub use doctor::{Plan, inspect, plan};
+pub use folder::resolve;
 pub use options::{EXIT_IO, OnIoError, OpenError, Options};
 pub use stats::Stats;
 pub use store::SqliteStore;

@@ -185,6 +185,10 @@ fn ops_22_a_move_says_which_master_key_to_copy_and_whether_it_arrived() {
     write(&new, &std::fs::read_to_string(master(&old)).unwrap());
     let told = import("same");
     assert!(told.contains("the master key in `weft-data/master.key` is that of the exported store"), "{told}");
+    std::os::unix::fs::symlink(old.join("weft-data/weft.db"), new.join("link.db")).unwrap();
+    let told = said(&["export", "../linked", "--store", "sqlite:link.db"], &new);
+    let beside_file = std::fs::canonicalize(master(&old)).unwrap();
+    assert!(told.contains(&format!("copy `{}`", beside_file.display())), "{told}");
     write(&old, "garbled");
     let told = said(&["export", "../again", "--quiet"], &old);
     assert!(told.starts_with("warning: the export cannot say which master key belongs to it: `weft-data"), "{told}");
