@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use weft_api::bulk::BulkJob;
-use weft_api::execution::{ListQuery, PublicState};
+use weft_api::execution::{Counts, ListQuery, PublicState};
 use weft_api::op;
 use weft_api::operation::NoBody;
 
@@ -202,14 +202,15 @@ where
             return Ok(End::Refused);
         }
         self.tally.by_filter = true;
-        self.tally.total = counted.total;
+        let total = total(&counted);
+        self.tally.total = total;
         if let Some(bulk) = bulk.filter(|_| remote.form == Form::People)
-            && let Some(job) = bulk.run(remote, verb.name, &filter, counted.total).await?
+            && let Some(job) = bulk.run(remote, verb.name, &filter, total).await?
         {
             self.tally.take(job);
             return self.tally.end();
         }
-        let progress = Progress::new(remote.colour, verb.name, counted.total);
+        let progress = Progress::new(remote.colour, verb.name, total);
         let query = ListQuery { limit: Some(PAGE_MAX), ..filter.list() };
         let doing = format!("find what to {}", verb.name);
         walk(remote, &doing, query, async |page| {
@@ -361,6 +362,11 @@ fn question(verb: &str, total: u64, at_least: bool) -> String {
     }
 }
 
+/// How many executions there are to be done with; 0 if that is not known, as of a lower bound.
+fn total(counted: &Counts) -> u64 {
+    if counted.at_least { 0 } else { counted.total }
+}
+
 /// Asks a question that is answered by yes or no. Where nobody can be asked it refuses, unless `yes` was said before.
 pub async fn confirm(yes: bool, question: &str) -> Result<bool> {
     if yes {
@@ -398,5 +404,11 @@ mod tests {
         assert_eq!(question("cancel", 7, true), "cancel at least 7 executions?");
         let uncounted = question("cancel", 0, true);
         assert_eq!(uncounted, "cancel all executions of the filter, which could not be counted in time?");
+    }
+
+    #[test]
+    fn a_lower_bound_is_no_total() {
+        let counts = |at_least| Counts { total: 7, at_least, ..Counts::default() };
+        assert_eq!((total(&counts(false)), total(&counts(true))), (7, 0));
     }
 }
