@@ -6,7 +6,7 @@ use crate::End;
 use crate::fault::{Code, Fault};
 use crate::registry::{self, Seen, State};
 use crate::remote::{self, Form, With};
-use crate::render::NONE;
+use crate::render::{NONE, plain};
 use crate::settings;
 use crate::store::{self, Address, StoreArg};
 use crate::terminal::{self, Colour, Table, readable_time};
@@ -155,14 +155,14 @@ fn table(nodes: &[Seen], colour: Colour) -> String {
             State::Left => colour.out.dim("left"),
         };
         let mut row = vec![
-            node.name.clone(),
+            plain(&node.name),
             state,
-            node.version.clone(),
+            plain(&node.version),
             time(node.up_ms),
             format!("{} ago", time(node.silent_ms)),
             ranges(&node.partitions),
             node.lag_ms.map_or(NONE.to_owned(), time),
-            node.id.clone(),
+            plain(&node.id),
         ];
         row.extend(filtered.then(|| filters(&node.filters)));
         table.row(row);
@@ -172,11 +172,11 @@ fn table(nodes: &[Seen], colour: Colour) -> String {
 
 /// `namespace=shop tag=team=a`, and for single scanners after their names: `lease_expiry: namespace=bank`.
 fn filters(filters: &[NodeFilter]) -> String {
-    let field = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={value}"));
+    let field = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("{name}={}", plain(value)));
     let one = |filter: &NodeFilter| {
         let fields = [field("namespace", &filter.namespace), field("tag", &filter.tag)].into_iter().flatten();
         let fields = fields.collect::<Vec<_>>().join(" ");
-        let scanner = filter.scanner.as_ref().map_or(String::new(), |scanner| format!("{scanner}: "));
+        let scanner = filter.scanner.as_ref().map_or(String::new(), |scanner| format!("{}: ", plain(scanner)));
         format!("{scanner}{}", if fields.is_empty() { NONE } else { &fields })
     };
     match filters.is_empty() {

@@ -1,11 +1,12 @@
-//! Characters that move the cursor or turn the direction of text, as escapes. What a program says about its failure is shown
+//! Characters that move the cursor, turn the direction of text or take no room, as escapes. What a program says about its failure is shown
 //! to somebody else, who must be able to trust what is read.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+pub use weft_graph::is_unseen;
 
-/// Text with control characters and direction marks as escapes of JSON, so that it can stand in JSON too. Ends of lines and
+/// Text with control characters, direction marks and letters without width as escapes of JSON, so that it can stand in JSON too. Ends of lines and
 /// tabs stay as they are, and if it is `painted`, so do the codes of colours.
 pub fn visible(text: &str, painted: bool) -> Cow<'_, str> {
     let keep = |letter: char| matches!(letter, '\n' | '\t') || !is_unseen(letter);
@@ -20,13 +21,6 @@ pub fn visible(text: &str, painted: bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(shown)
-}
-
-/// Controls, and what makes text read in another order than it is written in.
-pub fn is_unseen(letter: char) -> bool {
-    let turns =
-        matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
 /// As JSON writes it.
@@ -73,6 +67,7 @@ mod tests {
         );
         assert_eq!(visible("\x1b[1;31mred\x1b[0m", true), "\x1b[1;31mred\x1b[0m");
         assert_eq!(visible("\x1b[1mred", false), r"\u001b[1mred");
+        assert_eq!(visible("a\u{200b}d\u{200d}m\u{2060}in\u{feff}", false), r"a\u200bd\u200dm\u2060in\ufeff");
         assert_eq!(visible("grüße שלום 👋", false), "grüße שלום 👋");
     }
 

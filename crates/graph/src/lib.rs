@@ -51,4 +51,5 @@ pub use mermaid::mermaid;
 pub use model::{Edge, EdgeState, Graph, Node, On, Rule};
 pub use state::State;
 pub use svg::svg;
+pub use text::is_unseen;
 pub use tree::tree;

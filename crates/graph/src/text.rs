@@ -7,16 +7,17 @@ pub fn plain(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '\n' | '\r' | '\t' => plain.extend(letter.escape_default()),
-            _ if unseen(letter) => plain.extend(letter.escape_unicode()),
+            _ if is_unseen(letter) => plain.extend(letter.escape_unicode()),
             _ => plain.push(letter),
         }
     }
     plain
 }
 
-fn unseen(letter: char) -> bool {
+/// Whether a character moves the cursor, turns the direction of reading, takes no room or is forbidden in XML.
+pub fn is_unseen(letter: char) -> bool {
     letter.is_control()
-        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(letter, '\u{feff}' | '\u{fff0}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}')
 }
 
@@ -93,6 +94,7 @@ mod tests {
             ("a\nb\tc", "a\\nb\\tc"),
             ("\x1b[31mred", "\\u{1b}[31mred"),
             ("a\u{202e}b\u{200b}", "a\\u{202e}b\\u{200b}"),
+            ("a\u{61c}\u{feff}b", "a\\u{61c}\\u{feff}b"),
             ("\0\u{ffff}\u{85}", "\\u{0}\\u{ffff}\\u{85}"),
         ] {
             assert_eq!(plain(text), shown);

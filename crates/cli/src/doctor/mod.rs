@@ -9,6 +9,7 @@ mod store;
 use crate::End;
 use crate::fault::Fault;
 use crate::remote::{self, Form};
+use crate::render::plain;
 use crate::store::StoreArg;
 use crate::terminal::{self, Colour, Table};
 use anyhow::Result;
@@ -177,10 +178,25 @@ fn table(findings: &[Finding], colour: Colour) -> String {
             Severity::Warning => colour.out.yellow(word(finding.severity)),
             Severity::Problem => colour.out.red(word(finding.severity)),
         };
-        table.row(vec![painted, finding.subject.clone(), finding.found.clone()]);
+        table.row(vec![painted, plain(&finding.subject), plain(&finding.found)]);
         if !finding.advice.is_empty() {
-            table.row(vec![String::new(), String::new(), format!("→ {}", finding.advice)]);
+            table.row(vec![String::new(), String::new(), format!("→ {}", plain(&finding.advice))]);
         }
     }
     table.render(colour.out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Paint;
+
+    #[test]
+    fn what_others_wrote_cannot_move_the_cursor_in_a_table() {
+        let finding = Finding::warning("parked items", "x by own (a\x1b[2J\nb)", "see \u{202e}above");
+        let colour = Colour { out: Paint::PLAIN, err: Paint::PLAIN };
+        let shown = table(&[finding], colour);
+        assert!(shown.contains(r"x by own (a\u001b[2J b)") && shown.contains(r"→ see \u202eabove"), "{shown}");
+        assert_eq!(shown.lines().count(), 3, "{shown}");
+    }
 }

@@ -6,13 +6,15 @@ use crate::fault::{Code, Fault};
 use crate::remote::{self, Form, Heard, Remote, names};
 use crate::render::{execution, id};
 use crate::terminal;
+use crate::visible::visible;
 use anyhow::Result;
+use std::borrow::Cow;
 use std::io::IsTerminal;
 use weft_api::execution::GetQuery;
 use weft_api::op;
 use weft_api::operation::NoBody;
 
-/// Write the result of an execution to stdout, byte for byte
+/// Write the result of an execution to stdout, byte for byte; on a terminal with escapes for control characters
 #[derive(clap::Args)]
 #[command(before_help = "example: weft result 3c9e01 --wait")]
 pub struct Args {
@@ -44,13 +46,40 @@ pub async fn run(args: Args, remote: Remote) -> Result<End> {
             terminal::put(&serde_json::to_string(result)?)?
         }
         Some(result) => {
-            terminal::put_bytes(&result.bytes)?;
+            let is_terminal = std::io::stdout().is_terminal();
+            terminal::put_bytes(&written(&result.bytes, is_terminal))?;
             // A prompt behind the last letter is hard to read; a file or pipe gets the bytes and nothing else.
-            if std::io::stdout().is_terminal() && !result.bytes.ends_with(b"\n") {
+            if is_terminal && !result.bytes.ends_with(b"\n") {
                 terminal::put("")?;
             }
         }
         None => remote.say(&format!("{}  {}: there is no result", seen.id, execution::ending(&seen))),
     }
     Ok(end_of(&seen))
+}
+
+/// The bytes of a result as they are; on a terminal as text with escapes for what would move the cursor.
+fn written(bytes: &[u8], is_terminal: bool) -> Cow<'_, [u8]> {
+    match is_terminal {
+        true => visible(&String::from_utf8_lossy(bytes), false).into_owned().into_bytes().into(),
+        false => bytes.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_cannot_move_the_cursor_of_a_terminal_and_is_whole_in_a_pipe() {
+        let rows: [(&[u8], &str); 3] = [
+            (b"done\n", "done\n"),
+            (b"a\x1b[2J\x1b[31mb", r"a\u001b[2J\u001b[31mb"),
+            (b"\xff\x1bc", "\u{fffd}\\u001bc"),
+        ];
+        for (bytes, shown) in rows {
+            assert_eq!(*written(bytes, false), *bytes);
+            assert_eq!(String::from_utf8_lossy(&written(bytes, true)), shown);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use weft_api::worker::Worker;
 pub fn snapshot(stats: &Stats, workers: &[Worker], paint: Paint) -> String {
     let head = format!(
         "{}   {}   up {}   partitions {} of {}   workers: {} active, {} draining, {} dead",
-        stats.node,
+        plain(&stats.node),
         format_args!("{} UTC", time::utc(stats.at)),
         time::span(stats.uptime_ms),
         stats.partitions_claimed,
@@ -85,7 +85,7 @@ fn scanners(stats: &Stats, paint: Paint) -> String {
     let mut table = Table::new(&["SCANNER", "DUE", "LAG", "DONE", "ERRORS"]);
     for scanner in &stats.scanners {
         table.row(vec![
-            scanner.scanner.clone(),
+            plain(&scanner.scanner),
             scanner.due_at.map_or(NONE.to_owned(), |at| due(at, stats.at)),
             time::span(scanner.lag_ms),
             scanner.processed.to_string(),
