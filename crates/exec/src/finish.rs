@@ -58,8 +58,6 @@ const BRIEF_MAX: usize = 500;
 pub mod category {
     /// The program ran and ended badly.
     pub const EXIT: &str = "exit";
-    /// The files that the program reads could not be written.
-    pub const SPAWN: &str = "spawn";
 }
 
 /// By `sysexits.h`: the input is wrong, and no later try will make it right.

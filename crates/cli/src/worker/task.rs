@@ -1,13 +1,13 @@
 //! One task: a program is run for it, and what the program says becomes what the server is told.
 
-use std::collections::HashMap;
+use crate::render::plain;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 use weft_api::Payload;
-use weft_exec::{
-    Body, Failure as Failed, Finish, Input, InputFailure, Member, Program, Report, Retry, Task, brief, category,
-};
+use weft_exec::{Body, Failure as Failed, Finish, Input, InputFailure, Member, Program, Report, Retry, Task, brief};
 use weft_sdk::worker::Cause;
 use weft_sdk::{Ctx, Failure, Inputs, Raw};
 
@@ -22,8 +22,11 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Executions whose pauses are remembered.
 const PAUSES_MAX: usize = 10_000;
 
-/// A worker gives up after this many tasks in a row whose program did not run.
+/// A worker gives up after this many tasks in a row whose program did not run, if they are of so many executions: a single
+/// one may be at fault itself, and would stop one worker after the other.
 pub const NOT_STARTED_MAX: usize = 5;
+const EXECUTIONS_MIN: usize = 2;
+const _: () = assert!(EXECUTIONS_MIN <= NOT_STARTED_MAX);
 
 /// Why a program did not run.
 #[derive(Clone, Debug)]
@@ -33,22 +36,42 @@ pub struct Reason {
     pub is_line: bool,
 }
 
+/// Tasks since a program last ran.
+#[derive(Default)]
+struct Row {
+    tasks: usize,
+    executions: BTreeSet<String>,
+    /// Why the last of them did not run
+    reason: Option<Reason>,
+}
+
+impl Row {
+    fn add(&mut self, execution: &str, why: &str, is_line: bool) {
+        self.tasks += 1;
+        self.executions.insert(execution.to_owned());
+        self.reason = Some(Reason { why: brief(why), is_line });
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.tasks >= NOT_STARTED_MAX && self.executions.len() >= EXECUTIONS_MIN
+    }
+}
+
 /// Tasks that ended without their program having run.
 #[derive(Default)]
 pub struct NotStarted {
-    /// The reasons since a program last ran
-    reasons: watch::Sender<Vec<Reason>>,
+    row: watch::Sender<Row>,
     /// The next pause of each execution whose program did not run here, and when it was last seen
     pauses: Mutex<HashMap<String, (Duration, Instant)>>,
 }
 
 impl NotStarted {
     fn see(&self, execution: &str, finish: &Finish) {
-        self.reasons.send_modify(|reasons| match finish {
-            Finish::NotStarted(why) => reasons.push(Reason { why: brief(why), is_line: true }),
-            Finish::NotPrepared(why) => reasons.push(Reason { why: brief(why), is_line: false }),
+        self.row.send_modify(|row| match finish {
+            Finish::NotStarted(why) => row.add(execution, why, true),
+            Finish::NotPrepared(why) => row.add(execution, why, false),
             Finish::Stopped => {}
-            _ => reasons.clear(),
+            _ => *row = Row::default(),
         });
         if !matches!(finish, Finish::NotStarted(_) | Finish::NotPrepared(_) | Finish::Stopped) {
             self.pauses().remove(execution);
@@ -72,12 +95,11 @@ impl NotStarted {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row.
+    /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row, of at least two executions.
     pub async fn too_many(&self) -> Reason {
-        let mut seen = self.reasons.subscribe();
-        let reasons = seen.wait_for(|reasons| reasons.len() >= NOT_STARTED_MAX).await;
-        let reasons = reasons.expect("the sender is borrowed here");
-        reasons.last().expect("there are several").clone()
+        let mut seen = self.row.subscribe();
+        let row = seen.wait_for(Row::is_too_long).await.expect("the sender is borrowed here");
+        row.reason.clone().expect("there are several")
     }
 }
 
@@ -87,10 +109,18 @@ pub async fn run(
     inputs: Inputs,
     Raw(input): Raw,
 ) -> Result<Option<Payload>, Failure> {
-    let task = Task { member: member(&ctx, &inputs).await?, ..task(&ctx, input) };
-    let (reports, said) = mpsc::channel(REPORTS_MAX);
-    let ran = weft_exec::run(&program, task, ctx.cancelled(), reports);
-    let (finish, told) = tokio::join!(ran, tell(&ctx, said));
+    let (finish, told) = match member(&ctx, &inputs).await {
+        Ok(member) => {
+            let task = Task { member, ..task(&ctx, input) };
+            let (reports, said) = mpsc::channel(REPORTS_MAX);
+            let ran = weft_exec::run(&program, task, ctx.cancelled(), reports);
+            tokio::join!(ran, tell(&ctx, said))
+        }
+        Err(NoInputs::NotFetched(failure)) => return Err(failure),
+        Err(NoInputs::NotWritten(error)) => {
+            (Finish::NotPrepared(format!("could not write its inputs to files: {error}")), Ok(()))
+        }
+    };
     let checkpoint = match &finish {
         Finish::Delay { checkpoint, .. } => checkpoint.clone(),
         _ => None,
@@ -130,7 +160,8 @@ fn log_bad_end(ctx: &Ctx, finish: &Finish) {
     match (stopped, finish) {
         // A server that has ended it says no more than that.
         (Some((what, "" | "cancelled")), _) => tracing::info!("{what}"),
-        (Some((what, reason)), _) => tracing::info!("{what}: {reason}"),
+        // In one line, whatever was written as the reason.
+        (Some((what, reason)), _) => tracing::info!("{what}: {}", plain(reason)),
         (None, Finish::Failed(failed)) => {
             let message = failed.brief();
             let again = if failed.retry == Retry::Never { ", and no retry will help" } else { "" };
@@ -157,15 +188,31 @@ fn task(ctx: &Ctx, input: Option<Payload>) -> Task {
     }
 }
 
+/// Why a member has no files of what it gets from others.
+enum NoInputs {
+    NotFetched(Failure),
+    /// The fault of this machine
+    NotWritten(io::Error),
+}
+
+impl From<Failure> for NoInputs {
+    fn from(failure: Failure) -> Self {
+        NoInputs::NotFetched(failure)
+    }
+}
+
+impl From<io::Error> for NoInputs {
+    fn from(error: io::Error) -> Self {
+        NoInputs::NotWritten(error)
+    }
+}
+
 /// What a member of a flow gets from the others, written to files: one result after the other, because all of them may be
 /// more than there is memory for.
-async fn member(ctx: &Ctx, inputs: &Inputs) -> Result<Option<Member>, Failure> {
+async fn member(ctx: &Ctx, inputs: &Inputs) -> Result<Option<Member>, NoInputs> {
     // None is no failure here.
     let Ok(flow) = ctx.flow() else { return Ok(None) };
-    let not_written = |error: std::io::Error| {
-        Failure::retry(format!("could not write its inputs to files: {error}")).category(category::SPAWN)
-    };
-    let mut files = weft_exec::Inputs::new(inputs.missing().to_vec()).map_err(not_written)?;
+    let mut files = weft_exec::Inputs::new(inputs.missing().to_vec())?;
     let mut values = inputs.values();
     while let Some((end, value)) = values.next().await? {
         let (bytes, content_type) = value.map(|value| (value.bytes, value.content_type)).unzip();
@@ -179,7 +226,7 @@ async fn member(ctx: &Ctx, inputs: &Inputs) -> Result<Option<Member>, Failure> {
             purged: end.purged,
             failure: failure.map(|it| InputFailure { category: it.category, message: it.message }),
         };
-        files = files.add(input, bytes).await.map_err(not_written)?;
+        files = files.add(input, bytes).await?;
     }
     Ok(Some(Member { flow: flow.id().to_owned(), key: flow.key().to_owned(), inputs: files }))
 }
@@ -238,6 +285,7 @@ mod tests {
     use super::super::not_started_fault;
     use super::*;
     use crate::fault::Fault;
+    use futures_util::FutureExt;
 
     #[test]
     fn cli_12_an_execution_whose_program_never_runs_rests_longer_each_time() {
@@ -265,8 +313,8 @@ mod tests {
     async fn cli_12_only_a_line_that_does_not_run_is_said_to_be_at_fault() {
         for (finish, is_line) in [(Finish::NotStarted as fn(_) -> _, true), (Finish::NotPrepared, false)] {
             let seen = NotStarted::default();
-            for _ in 0..NOT_STARTED_MAX {
-                seen.see("bad", &finish("why".to_owned()));
+            for number in 0..NOT_STARTED_MAX {
+                seen.see(&number.to_string(), &finish("why".to_owned()));
             }
             let reason = seen.too_many().await;
             assert_eq!((reason.why.as_str(), reason.is_line), ("why", is_line));
@@ -274,5 +322,20 @@ mod tests {
             assert!(message.ends_with("handed back: why"), "{message}");
             assert_eq!(hint.is_some_and(|hint| hint.contains("`--exec`")), is_line);
         }
+    }
+
+    #[test]
+    fn cli_12_one_bad_execution_does_not_stop_a_worker() {
+        let seen = NotStarted::default();
+        let bad = || seen.see("bad", &Finish::NotStarted("exited with code 127".into()));
+        let gives_up = || seen.too_many().now_or_never().is_some();
+        (0..3 * NOT_STARTED_MAX).for_each(|_| bad());
+        assert!(!gives_up());
+        seen.see("other", &Finish::Completed { result: None });
+        bad();
+        seen.see("worse", &Finish::NotStarted("exited with code 127".into()));
+        assert!(!gives_up(), "two tasks in a row");
+        (2..NOT_STARTED_MAX).for_each(|_| bad());
+        assert!(gives_up(), "of two executions");
     }
 }

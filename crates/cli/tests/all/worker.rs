@@ -303,7 +303,7 @@ fn a_worker_tells_of_tasks_that_did_not_go_well_and_names_each_once() {
     assert!(told.contains("; stderr ended with `oops`, and no retry will help"), "{told}");
     let cancelled = shop.submit(json!({"input": {"text": "sleep\n"}}));
     assert_eq!(fifo.next(), "up");
-    shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no more"})));
+    shop.caller.ok("POST", &format!("/v1/executions/{cancelled}/cancel"), Some(&json!({"reason": "no\nmore"})));
     let told = shop.worker.wait_for("that it was cancelled", |line| line.ends_with("it was cancelled: no more"));
     assert!(told.contains(&cancelled), "{told}");
 }
@@ -336,6 +336,24 @@ fn cli_12_a_program_that_does_not_run_costs_no_attempt_and_stops_the_worker() {
     let runs = Running::err_of(runs);
     for id in ids {
         let done = caller.ended(&id);
+        assert_eq!((&done["ended"]["outcome"], &done["attempts"]), (&json!("success"), &json!(1)), "{done}");
+    }
+    drop(runs);
+}
+
+#[test]
+fn cli_12_members_whose_inputs_cannot_be_written_cost_no_attempt_and_stop_the_worker() {
+    let shop = Shop::open_with("true", &[], &[("TMPDIR", "/no/such/folder")]);
+    let member = |key: &str| json!({"key": key, "kind": "k", "policy": {"retry": {"max_retries": 0}}});
+    let flow = json!({"kind": "etl", "members": [member("a"), member("b")]});
+    let flow = shop.caller.ok("POST", "/v1/flows", Some(&flow));
+    let Shop { dev, worker, caller } = shop;
+    let told = worker.wait_for("why it stops", |line| line.starts_with("error: "));
+    assert!(told.contains("did not run 5 times in a row") && told.contains("could not write its inputs"), "{told}");
+    assert_eq!(worker.exit_code(), Some(1));
+    let runs = Running::err_of(command(&["worker", "--url", &dev.url, "--kind", "k", "--exec", "true"]));
+    for key in ["a", "b"] {
+        let done = caller.ended(flow["members"][key].as_str().unwrap());
         assert_eq!((&done["ended"]["outcome"], &done["attempts"]), (&json!("success"), &json!(1)), "{done}");
     }
     drop(runs);
