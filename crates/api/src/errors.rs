@@ -81,7 +81,10 @@ const fn advice(code: Code) -> &'static str {
         Code::RouteNotFound => "`/docs` lists every route.",
         Code::MethodNotAllowed => "`/docs` lists the methods of every route.",
         Code::NotAcceptable => "Ask for `application/json`, or leave `Accept` out.",
-        Code::RequestTimeout => "The body paused for 30 s or had not arrived after 60 s. Nothing has changed.",
+        Code::RequestTimeout => {
+            "The body paused for 30 s, or had not arrived after 60 s and a second for each 32 KiB of its length. \
+             Nothing has changed."
+        }
         Code::LeaseExpired => "Renew at least every third of the lease; a longer lease forgives longer pauses.",
         Code::LeaseRevoked => "An operator took it. `fields.reason` may say why.",
         Code::LeaseLost => "`fields.cause` says how it ended.",

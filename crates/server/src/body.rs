@@ -15,8 +15,10 @@ use weft_api::{Code, JSON_DEPTH_MAX, Problem, json_depth};
 
 /// A body that brings nothing for so long is given up.
 const IDLE: Duration = Duration::from_secs(30);
-/// A body must have arrived after this time, however steadily it trickles.
+/// A body must have arrived after this time and what its length takes at the lowest rate, however steadily it trickles.
 const ARRIVAL: Duration = Duration::from_secs(60);
+/// The lowest rate in bytes per second: 16 MiB may take ten minutes.
+const RATE_MIN: usize = 32 << 10;
 
 /// The field of a payload whose bytes are written in base64.
 const BASE64: &[u8] = b"\"base64\"";
@@ -61,7 +63,8 @@ async fn arrived(headers: &HeaderMap, mut body: Body, max: usize, share: &mut Sh
     }
     share.grow(declared.unwrap_or(0))?;
     let mut bytes = BytesMut::new();
-    let latest = Instant::now() + ARRIVAL;
+    // A length that is not declared may be all that is allowed.
+    let latest = Instant::now() + time_for(declared.unwrap_or(max));
     loop {
         let frame = match tokio::time::timeout_at(latest.min(Instant::now() + IDLE), body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
@@ -78,6 +81,10 @@ async fn arrived(headers: &HeaderMap, mut body: Body, max: usize, share: &mut Sh
         }
     }
     Ok(bytes.freeze())
+}
+
+fn time_for(length: usize) -> Duration {
+    ARRIVAL + Duration::from_secs((length / RATE_MIN) as u64)
 }
 
 /// A body whose framing is wrong is the caller's fault; one that is cut off may arrive whole when it is sent again.
@@ -238,6 +245,21 @@ mod tests {
         let begun = Instant::now();
         let refused = taken(&headers, trickled(200), Max::of(1_000)).await.unwrap_err();
         assert_eq!((refused.code, begun.elapsed().as_secs()), (Code::RequestTimeout, 60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_body_has_the_time_that_a_slow_line_takes() {
+        let (mut headers, begun, max) = (HeaderMap::new(), Instant::now(), Max::of(10 * RATE_MIN));
+        assert_eq!(taken(&headers, trickled(34), max).await.unwrap().len(), 34);
+        assert_eq!(begun.elapsed().as_secs(), 68, "what is allowed takes 10 s more");
+        let begun = Instant::now();
+        assert_eq!(taken(&headers, trickled(200), max).await.unwrap_err().code, Code::RequestTimeout);
+        assert_eq!(begun.elapsed().as_secs(), 70);
+        headers.insert(http::header::CONTENT_LENGTH, "34".parse().unwrap());
+        let begun = Instant::now();
+        assert_eq!(taken(&headers, trickled(34), max).await.unwrap_err().code, Code::RequestTimeout);
+        assert_eq!(begun.elapsed().as_secs(), 60, "what is declared takes no time");
+        assert_eq!(time_for(16 << 20).as_secs(), 572);
     }
 
     #[tokio::test]
