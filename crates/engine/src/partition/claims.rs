@@ -2,7 +2,7 @@
 //! the same commit. Among claims that match, the one with the fewest capabilities goes first, then the longest waiting.
 
 use super::ready::{Asked, Best, Care, LaneKey, execution_at};
-use super::{Partition, Ran, SLICE, ScanTag, Seat};
+use super::{Partition, RELOADS_MAX, Ran, SLICE, ScanTag, Seat};
 use crate::request::{ClaimReply, ClaimSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,6 +134,8 @@ pub struct Claims {
     recheck_at: Option<Time>,
     /// Claims that came in since those of callers that have gone were dropped.
     undropped: usize,
+    /// Since the last lease, how often the records of a candidate were loaded again because an invariant would have broken.
+    reloads: u32,
 }
 
 impl Default for Claims {
@@ -149,6 +151,7 @@ impl Default for Claims {
             lookups: BTreeMap::new(),
             recheck_at: None,
             undropped: 0,
+            reloads: 0,
         }
     }
 }
@@ -585,7 +588,23 @@ impl Partition {
         let principal = Principal::clone(&spec.principal);
         let call = Call { principal, request_id: None, expected_revision: None, command };
         match self.run(&call, turn, false) {
-            Ran::Answer(Ok(Applied { reply: Reply::Claimed(claimed), .. }), _) => Taken::Lease(claimed),
+            Ran::Answer(Ok(Applied { reply: Reply::Claimed(claimed), .. }), _) => {
+                self.claims.reloads = 0;
+                Taken::Lease(claimed)
+            }
+            Ran::Answer(Err(Rejection::Internal { what }), looked) => {
+                tracing::warn!(partition = %self.id, execution = %id, %what, "not leased; loading again");
+                self.effort.violations += 1;
+                // Records of different moments may only look as if an invariant broke, and the work is ready.
+                let again = self.claims.reloads < RELOADS_MAX && self.is_mixed(&looked);
+                let misses = self.forget_looked(&looked);
+                if !again {
+                    return Taken::Refused;
+                }
+                self.claims.reloads += 1;
+                self.want(misses);
+                Taken::Miss
+            }
             Ran::Answer(_, _) => Taken::Refused,
             Ran::Miss(misses) => {
                 self.want(misses);

@@ -506,13 +506,7 @@ impl Partition {
                     tracing::warn!(partition = %self.id, verb, %what, "refused; loading again");
                     self.effort.violations += 1;
                     item.reloads += 1;
-                    // With the parts that were loaded before: missing ones would be read in another turn than the rest.
-                    let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
-                    let records = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key)));
-                    let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after)));
-                    let misses = misses.collect();
-                    self.forget(&looked.reads);
-                    self.lists.forget(&looked.lists);
+                    let misses = self.forget_looked(&looked);
                     return self.stall(item, misses);
                 }
                 // Other nodes keep writing these records, so nothing shows whether an invariant is broken.
@@ -535,6 +529,17 @@ impl Partition {
             item.rounds += 1;
             self.stall(item, misses);
         }
+    }
+
+    /// Drops what a command has read from memory. Returns what loads all of it together again.
+    fn forget_looked(&mut self, looked: &Looked) -> Vec<Miss> {
+        // With the parts that were loaded before: missing ones would be read in another turn than the rest.
+        let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
+        let records = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key)));
+        let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect();
+        self.forget(&looked.reads);
+        self.lists.forget(&looked.lists);
+        misses
     }
 
     /// Whether a command read records of different moments, between which another node may have written: those that the

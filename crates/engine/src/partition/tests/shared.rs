@@ -178,6 +178,45 @@ fn sec_18_a_command_whose_records_are_never_of_one_moment_is_answered_busy() {
     assert_eq!(bench.audited("force_fail"), ["busy"], "only the answer is in the log");
 }
 
+#[test]
+fn sec_18_a_waiting_claim_gets_work_whose_flow_another_node_has_changed() {
+    let mut bench = Bench::new(Config::default());
+    let (flow, command) = bench.chain(&["a", "b"]);
+    bench.done(command).expect("the flow is made");
+    let (a, b) = (member_id(flow, "a"), member_id(flow, "b"));
+    bench.toggle(a);
+    let mut other = bench.beside();
+    let seat = Seat::new();
+    let mut answer = bench.wait(&seat, None);
+    bench.settle();
+    // The flow is read after the claim came in, and before the other node changes it: then it counts no member that waits.
+    bench
+        .done(Command::ChangePriority(ChangePriority { id: b, priority: 7, reason: "".into() }))
+        .expect("it is changed");
+    bench.done(Command::Hold(Hold { id: b, reason: "".into(), revoke: false })).expect("it is held");
+    other.toggle(a);
+    bench.wake();
+    bench.settle();
+    let reply = answer.try_recv().expect("it is answered").expect("it is served");
+    assert_eq!(reply.executions.len(), 1, "the member is ready");
+}
+
+#[test]
+fn sec_18_a_claim_passes_over_work_whose_flow_breaks_an_invariant() {
+    let mut other = Bench::new(Config::default());
+    let (flow, _) = other.flow_of_one();
+    miscount(&other, flow);
+    let sound = other.submit(Submission::new("mail"));
+    other.settle();
+    let mut bench = other.beside();
+    let seat = Seat::new();
+    let mut answer = bench.wait(&seat, None);
+    bench.wake();
+    bench.settle();
+    let reply = answer.try_recv().expect("it is answered").expect("it is served");
+    assert_eq!(reply.executions.iter().map(|claimed| claimed.id).collect::<Vec<_>>(), [sound]);
+}
+
 /// Makes the totals of a flow wrong, as a fault of the engine might.
 fn miscount(bench: &Bench, flow: FlowId) {
     let Some(Record::Flow(mut wrong)) = bench.stored(Key::Flow(flow)) else { panic!("the flow is there") };
