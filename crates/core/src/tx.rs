@@ -164,10 +164,10 @@ impl Effects {
                     Lookup::Damaged(_, revision) => (pending.is_checked().then_some(revision), Vec::new(), None),
                     Lookup::Absent | Lookup::Unknown => (None, Vec::new(), None),
                 };
-                if pending.is_checked() && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
+                let blind = !pending.is_checked() && seen.is_none();
+                if !blind && overlay.reads.get(&key).is_some_and(|first| *first != seen) {
                     overlay.torn.insert(key);
                 }
-                let blind = !pending.is_checked() && seen.is_none();
                 Slot { seen, blind, rearm: false, old_due, old_facets, record: None, weight: 0, encoded: None }
             });
             slot.take_back();

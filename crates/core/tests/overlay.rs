@@ -145,6 +145,29 @@ fn ri_5_a_record_that_is_deleted_blindly_is_verified_if_it_was_read() {
 }
 
 #[test]
+fn ri_5_a_record_that_was_read_and_is_deleted_blindly_at_another_revision_tears_its_batch() {
+    let mut world = kit::World::new();
+    let id = world.submit(|_| {});
+    let held = calls::fence(&world.claim(id));
+    world.run(calls::complete(id, held, None)).expect("it completes");
+    let key = Key::Attempt(id, 0);
+    let record = world.record(key).expect("the attempt has ended");
+    let limits = Limits::default();
+    for (revision, torn) in [(1, 0), (2, 1)] {
+        let mut overlay = Overlay::default();
+        let [first, second] = [1, revision].map(|number| One(record.clone(), CommitId(Uuid::from_u128(number))));
+        let mut tx = Tx::new(&first, &overlay, Time::from_ms(1_000), &limits);
+        assert!(tx.get(key, PartMask::NONE).is_ok_and(|found| found.is_some()));
+        tx.drop_due(DueEntry::new(Due { timer: Timer::Retention, at: Time::from_ms(500) }, key));
+        tx.finish().expect("no invariant is broken").merge(&mut overlay, &first);
+        let mut tx = Tx::new(&second, &overlay, Time::from_ms(1_000), &limits);
+        tx.delete_blind(key);
+        tx.finish().expect("no invariant is broken").merge(&mut overlay, &second);
+        assert_eq!(overlay.torn().len(), torn);
+    }
+}
+
+#[test]
 fn a_timer_that_is_armed_again_in_a_batch_is_not_dropped_with_the_stale_entry() {
     let mut world = kit::World::new();
     let id = world.submit(|submit| submit.start = Some(When::At(Time::from_ms(5_000))));
