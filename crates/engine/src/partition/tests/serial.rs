@@ -5,7 +5,7 @@ use super::shared::{force_fail, replay, seal};
 use super::*;
 use weft_core::change::DueEntry;
 use weft_core::command::{Cancel, CancelFlow, CancelMode, ChangePriority, ChildrenRule, Complete, Fence, Hold};
-use weft_core::command::{Release, Submit, WaitChildren};
+use weft_core::command::{Purge, Release, Submit, WaitChildren};
 use weft_core::flow::member_id;
 use weft_core::record::Record;
 use weft_core::record::flow::{Mode, Remaining};
@@ -109,7 +109,8 @@ impl Race {
             3..6 => self.perform(node),
             6..10 => self.deliver(node),
             _ => {
-                let key = Key::Execution(self.dice.pick(&self.executions));
+                let keys: Vec<Key> = self.nodes[0].bench.store.dump(HERE).records.into_keys().collect();
+                let key = self.dice.pick(&keys);
                 self.nodes[node].bench.partition.forget(&[key]);
             }
         }
@@ -179,6 +180,15 @@ impl Race {
         self.deliver(node);
     }
 
+    /// A submission with one of few keys: most find an execution that an earlier one made.
+    fn submit_with_key(&mut self, node: usize) {
+        let id = ExecutionId::new(HERE, self.uuid());
+        let key = self.dice.pick(&[b"one", b"two"]);
+        let submission = Submission::new("mail").idempotency_key(&key[..]);
+        let command = submission.command(id, &self.nodes[node].bench.partition.node.config.policy);
+        self.call(node, shop(), Command::Submit(Box::new(command.expect("a good submission"))));
+    }
+
     fn ask(&mut self, node: usize) {
         if self.is_family {
             return self.ask_family(node);
@@ -186,7 +196,7 @@ impl Race {
         let id = self.dice.pick(&self.executions);
         let fence = self.fences.get(&id).copied();
         let reason = || "".into();
-        let command = match (self.dice.below(18), fence) {
+        let command = match (self.dice.below(20), fence) {
             (0..3, Some(fence)) if self.executions.len() < 12 => return self.submit(Some((id, fence))),
             (0..4, _) => return self.claim(node, id),
             (4..8, Some(fence)) => wait(id, fence),
@@ -204,7 +214,9 @@ impl Race {
             (14, _) => replay(id),
             (15, _) => return self.expire(node),
             (16, _) => seal(self.dice.pick(&self.flows)),
-            (17, _) => {
+            (17, _) => Command::Purge(Purge { id, reason: reason() }),
+            (18, _) => return self.submit_with_key(node),
+            (19, _) => {
                 let (flow, remaining) = (self.dice.pick(&self.flows), Remaining::Cancel(Mode::Immediate));
                 Command::CancelFlow(CancelFlow { flow, remaining, reason: reason() })
             }
