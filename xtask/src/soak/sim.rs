@@ -145,7 +145,8 @@ impl Soak {
         sum.starved += number("starved");
         sum.time += time;
         let violations = report["violations"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let replays: BTreeSet<String> = violations.filter_map(replay).collect();
+        let line = |violation: &str| replay(violation).unwrap_or_else(|| violation.to_owned());
+        let replays: BTreeSet<String> = violations.map(line).collect();
         let red = replays.len();
         sum.replays.extend(replays);
         if red > 0 {

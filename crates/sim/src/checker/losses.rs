@@ -42,6 +42,8 @@ pub struct Losses {
     named: BTreeSet<(CommitId, CommitId)>,
     /// The last position of each partition that its last loss left.
     kept: BTreeMap<PartitionId, Position>,
+    /// The highest position that each partition ever had.
+    pub(super) highest: BTreeMap<PartitionId, u64>,
 }
 
 struct Acknowledged {
@@ -200,7 +202,7 @@ impl Judge {
         self.check_range(partition, kept_seq, seen_seq, events);
     }
 
-    /// RI-21: the range begins after the last commit of the witness that is still there.
+    /// RI-21: the range begins after the last commit of the witness that is still there, and ends at a commit that was.
     fn check_range(&mut self, partition: PartitionId, kept_seq: u64, seen_seq: u64, events: &[Event]) {
         let kept = self.losses.kept.get(&partition).copied().unwrap_or_default();
         let by = events.first().and_then(|event| event.by.strip_prefix('n')?.parse::<u64>().ok());
@@ -214,6 +216,12 @@ impl Judge {
         let last = self.losses.acknowledged.iter().filter(is_kept).map(|(_, it)| it.position.seq).max();
         if last.is_some_and(|last| last > kept_seq) {
             let what = format!("partition {partition}: lost is said to be all after {kept_seq}, but {last:?} is there");
+            self.violation("RI-21", what);
+        }
+        let highest = self.losses.highest.get(&partition).copied().unwrap_or_default();
+        if seen_seq > highest {
+            let what =
+                format!("partition {partition}: lost is said to be all up to {seen_seq}, but {highest} was the last");
             self.violation("RI-21", what);
         }
     }

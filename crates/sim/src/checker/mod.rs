@@ -166,6 +166,8 @@ impl Judge {
             }
         }
         self.check_raise(commit, &events);
+        let highest = self.losses.highest.entry(commit.partition).or_default();
+        *highest = commit.head.position.seq.max(*highest);
         self.check_batch_events(&events);
         self.check_idle(commit);
         self.drop_due(commit);
