@@ -227,6 +227,11 @@ impl Rejection {
         Self::Internal { what: what.into() }
     }
 
+    /// Whether the refusal is about a record that only a later version can act on, and that is not damaged.
+    pub const fn is_of_later_version(&self) -> bool {
+        matches!(self, Self::UnknownPolicy { .. } | Self::NewerFormat { .. })
+    }
+
     /// The stable name of this rejection.
     pub fn code(&self) -> &'static str {
         match self {

@@ -3,8 +3,8 @@
 use super::trouble;
 use crate::command::{DiscardParked, Principal, RetryParked};
 use crate::error::Rejection;
-use crate::flow::damaged;
 use crate::flow::follow::Follow;
+use crate::flow::{damaged, siblings};
 use crate::id::PartitionId;
 use crate::limits::REASON_MAX;
 use crate::record::continuation::Work;
@@ -34,13 +34,9 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
     let item = letter.item().filter(|_| letter.body.why != Why::Poison);
     // Any part may be the damaged one.
     let parts = if letter.body.why == Why::Damaged { PartMask::ALL } else { PartMask::NONE };
-    let record = match item.map(|key| tx.get(key, parts)) {
-        None => None,
-        Some(Ok(record)) => record,
-        Some(Err(Stop::Miss)) => return Err(Stop::Miss),
-        Some(Err(Stop::Rejected(still))) => {
-            return Ok(Reply::Retried(Retried::StillDamaged { error: still.to_string().into() }));
-        }
+    let record = match item.map(|key| read(tx, key, parts)).transpose()?.unwrap_or(Ok(None)) {
+        Ok(record) => record,
+        Err(still) => return Ok(Reply::Retried(Retried::StillDamaged { error: still.to_string().into() })),
     };
     tx.delete(letter.key());
     let Some(mut record) = record else { return Ok(Reply::Retried(Retried::NothingLeft)) };
@@ -76,26 +72,46 @@ pub fn discard_parked(
 ) -> Result<Reply, Stop> {
     let letter = letter(tx, who, cmd.partition, cmd.letter)?;
     if let Some(key) = letter.item().filter(|_| letter.body.why != Why::Poison) {
-        match tx.get(key, PartMask::NONE) {
+        match read(tx, key, PartMask::NONE)? {
             Ok(Some(record)) => {
                 may_touch(who, record.namespace())?;
-                give_up(tx, who, record, &letter, &cmd.reason);
+                give_up(tx, who, record, &letter, &cmd.reason)?;
             }
             Ok(None) => {}
-            Err(Stop::Rejected(_)) => of_flow(tx, who, key, &letter, follow)?,
-            Err(Stop::Miss) => return Err(Stop::Miss),
+            Err(_) => of_flow(tx, who, key, &letter, follow)?,
         }
     }
     tx.delete(letter.key());
     Ok(Reply::Noted)
 }
 
-/// Removes the timers of the item from the due index until they are armed anew.
-fn give_up(tx: &mut Tx<'_>, who: &Principal, mut record: Record, letter: &DeadLetter, reason: &Text) {
+/// The record of a parked item, or the error of one that does not decode. A record of a later version is not damaged: the
+/// command is refused, and a node of that version handles the item.
+fn read(tx: &mut Tx<'_>, key: Key, parts: PartMask) -> Result<Result<Option<Record>, Rejection>, Stop> {
+    match tx.get(key, parts) {
+        Ok(record) => Ok(Ok(record)),
+        Err(Stop::Rejected(damage)) if !damage.is_of_later_version() => Ok(Err(damage)),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// Removes the timers of the item from the due index until they are armed anew. Cancels that its groups owe are given up
+/// for good: no timer settles them any more, and the flow would wait for them for ever.
+fn give_up(
+    tx: &mut Tx<'_>,
+    who: &Principal,
+    mut record: Record,
+    letter: &DeadLetter,
+    reason: &Text,
+) -> Result<(), Stop> {
     let (body, at) = (&letter.body, tx.now());
     let of_letter = |timer: &Timer| match body.why {
         Why::Damaged => body.dropped.contains(timer),
         Why::Failing | Why::Poison => *timer == body.timer,
+    };
+    let settled = match &mut record {
+        Record::Execution(execution) if of_letter(&Timer::GroupCancel) => siblings::give_up(tx, execution)?,
+        _ => false,
     };
     let armed = record.timers().into_iter().filter(|due| of_letter(&due.timer));
     let mut account = record.trouble().cloned().unwrap_or_default();
@@ -118,10 +134,14 @@ fn give_up(tx: &mut Tx<'_>, who: &Principal, mut record: Record, letter: &DeadLe
         let given_up = Some(GivenUp { by: who.name.clone(), reason: reason.clone(), at });
         account.items.push(Failing { parked: false, letter: None, given_up, ..item });
     }
-    if record.trouble() != Some(&account) && account != Trouble::default() {
+    let noted = record.trouble() != Some(&account) && account != Trouble::default();
+    if noted {
         record.set_trouble(Some(account));
+    }
+    if noted || settled {
         trouble::put(tx, record);
     }
+    Ok(())
 }
 
 /// What does not decode belongs to nobody in particular, unless it is known to be of a flow.

@@ -340,6 +340,19 @@ fn settle(tx: &mut Tx<'_>, id: ExecutionId, group: u8) -> Result<(), Stop> {
     Ok(())
 }
 
+/// The groups of a member owe nothing any more, and its flow does not wait for their cancels. True if any owed; the caller
+/// writes the member then.
+pub(crate) fn give_up(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<bool, Stop> {
+    let Some(flow) = execution.member().filter(|member| member.owed_since().is_some()).map(|member| member.flow) else {
+        return Ok(false);
+    };
+    let owed = execution.member_mut().groups.iter_mut().filter_map(|group| group.owed.take()).count();
+    let mut flow = tx.flow_of(flow)?;
+    flow.hot.settle(owed as u32);
+    tx.put_flow(flow);
+    Ok(true)
+}
+
 /// The safety net: clears what is owed if nobody is left to cancel, and changes nothing otherwise.
 pub(crate) fn reconcile(tx: &mut Tx<'_>, cmd: &ReconcileGroup) -> Result<Reply, Stop> {
     let execution = tx.find_execution(cmd.id, WITH_INLETS)?;
