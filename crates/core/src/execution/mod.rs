@@ -40,7 +40,7 @@ pub(crate) mod trouble;
 pub(crate) mod wait_children;
 pub(crate) mod when;
 
-pub use trouble::letter_of;
+pub use trouble::{letter_of, scanner_of};
 
 use crate::command::Principal;
 use crate::error::Rejection;

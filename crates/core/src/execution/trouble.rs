@@ -220,11 +220,17 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
             Ok(_) => return Ok(Reply::Noted),
             Err(Stop::Miss) => return Err(Stop::Miss),
             // No damage: a node of the version that wrote the policy can handle the record.
-            Err(Stop::Rejected(later @ Rejection::UnknownPolicy { .. })) => return Err(later.into()),
+            Err(Stop::Rejected(later)) if later.is_of_later_version() => return Err(later.into()),
             Err(Stop::Rejected(_)) => {}
         }
-        let damage = Damage { scanner: cmd.scanner.clone(), timer, due: entry.at, error: cmd.error.clone() };
-        let mut letter = damaged_letter(tx, key, None, damage)?;
+        let known = tx.get(Key::DeadLetter(cmd.partition, letter_of(key)), PartMask::NONE)?;
+        let mut letter = match known {
+            Some(Record::DeadLetter(letter)) => *letter,
+            _ => {
+                let met = Damage { scanner: cmd.scanner.clone(), timer, due: entry.at, error: cmd.error.clone() };
+                new_letter(tx, key, None, met)?
+            }
+        };
         if !letter.body.dropped.contains(&timer) {
             letter.body.dropped.push(timer);
         }
@@ -255,7 +261,11 @@ pub fn drop_entry(tx: &mut Tx<'_>, cmd: &DropEntry) -> Result<Reply, Stop> {
     };
     let uuid = poison_letter_of(&entry);
     match tx.get(Key::DeadLetter(cmd.partition, uuid), PartMask::NONE) {
-        Ok(None) => tx.insert(Record::DeadLetter(Box::new(DeadLetter { partition: cmd.partition, uuid, body }))),
+        Ok(None) => {
+            let letter = DeadLetter { partition: cmd.partition, uuid, body };
+            note_parked(tx, &letter);
+            tx.insert(Record::DeadLetter(Box::new(letter)));
+        }
         Err(Stop::Miss) => return Err(Stop::Miss),
         // Another scanner or node has met the entry and left the letter, whether or not the letter decodes.
         Ok(Some(_)) | Err(Stop::Rejected(_)) => {}
@@ -272,12 +282,9 @@ struct Damage {
     error: Text,
 }
 
-/// The letter of a record that does not decode: the one that is there, or a new one.
-fn damaged_letter(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, met: Damage) -> Result<DeadLetter, Stop> {
+/// The letter of a record that does not decode and has none yet. Emits that the record is parked.
+fn new_letter(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, met: Damage) -> Result<DeadLetter, Stop> {
     let (partition, uuid) = (key.partition(), letter_of(key));
-    if let Some(Record::DeadLetter(letter)) = tx.get(Key::DeadLetter(partition, uuid), PartMask::NONE)? {
-        return Ok(*letter);
-    }
     let (known, namespace) = owner_of(tx, key)?;
     let body = Body {
         why: Why::Damaged,
@@ -295,7 +302,35 @@ fn damaged_letter(tx: &mut Tx<'_>, key: Key, flow: Option<FlowId>, met: Damage) 
         flow: flow.or(known),
         dropped: Vec::new(),
     };
-    Ok(DeadLetter { partition, uuid, body })
+    let letter = DeadLetter { partition, uuid, body };
+    note_parked(tx, &letter);
+    Ok(letter)
+}
+
+/// Emits that what a letter is about was parked at its first failure.
+fn note_parked(tx: &mut Tx<'_>, letter: &DeadLetter) {
+    let (blank, body): (Text, _) = ("".into(), &letter.body);
+    let execution = match letter.item() {
+        Some(Key::Execution(id) | Key::Continuation(id, _)) => Some(id),
+        _ => None,
+    };
+    let fact = Fact::ScannerParked {
+        scanner: body.scanner.clone(),
+        timer: body.timer,
+        failures: body.fails,
+        error: body.error.clone(),
+    };
+    tx.emit(Event {
+        at: tx.now(),
+        execution,
+        flow: body.flow,
+        namespace: body.namespace.clone().unwrap_or_else(|| blank.clone()),
+        lane: blank.clone(),
+        kind: blank,
+        epoch: 0,
+        by: "engine".into(),
+        fact,
+    });
 }
 
 /// Drops the failures of one timer. Returns the dead letters to delete.
@@ -353,7 +388,7 @@ pub(crate) fn park_damaged(
     timer: Timer,
     rejection: &Rejection,
 ) -> Result<(), Stop> {
-    if matches!(rejection, Rejection::UnknownPolicy { .. }) {
+    if rejection.is_of_later_version() {
         return Err(rejection.clone().into());
     }
     let letter = Key::DeadLetter(key.partition(), letter_of(key));
@@ -377,10 +412,20 @@ pub(crate) fn park_damaged(
         }
     }
     let error = rejection.to_string().into();
-    let met = Damage { scanner: "dependency_reconciler".into(), timer, due: tx.now(), error };
-    let letter = damaged_letter(tx, key, flow, met)?;
+    let met = Damage { scanner: scanner_of(timer).into(), timer, due: tx.now(), error };
+    let letter = new_letter(tx, key, flow, met)?;
     tx.put(Record::DeadLetter(Box::new(letter)));
     Ok(())
+}
+
+/// The scanner that fires a timer which leads to records of others.
+pub fn scanner_of(timer: Timer) -> &'static str {
+    match timer {
+        Timer::FlowEnding => "cancel_reconciler",
+        Timer::GroupCancel => "edge_cancel_dispatcher",
+        Timer::FlowPurge => "retention_trimmer",
+        _ => "dependency_reconciler",
+    }
 }
 
 /// Keeps the items that `kept` names; the dead letters of the others.

@@ -13,14 +13,13 @@ use weft_core::change::DueEntry;
 use weft_core::codec::DecodeError;
 use weft_core::command::{Call, Command, DropEntry, Expire, Principal, ReconcileGroup, RecordTrouble};
 use weft_core::error::{BusyCause, Rejection};
-use weft_core::execution::letter_of;
-use weft_core::limits::{BACKOFF_ROUNDS, FAIL_THRESHOLD};
+use weft_core::limits::FAIL_THRESHOLD;
 use weft_core::record::trouble::Failing;
 use weft_core::record::{Key, Record};
 use weft_core::reply::{Expired, Reconciled, Reply, Verified};
 use weft_core::schema::{Kind, PartMask, Timer, Value};
 use weft_core::text::Text;
-use weft_core::{ParkedId, PartitionId, Time};
+use weft_core::{PartitionId, Time};
 use weft_store::{Entry, Place, Range, Scan, Target};
 
 /// Entries a pass may look at, as a multiple of those it may handle.
@@ -480,12 +479,7 @@ impl Pass {
     async fn park(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: &DecodeError) -> bool {
         let Some(key) = item.key else { return false };
         let command = self.drop_entry(partition, item, error.to_string().into(), false);
-        let parked = self.send(cx, partition, key, command).await.is_some();
-        if parked {
-            let letter = ParkedId::new(partition, letter_of(key));
-            tracing::error!(scanner = self.scanner, item = ?key, %letter, %error, "an item is parked: its record does not decode");
-        }
-        parked
+        self.send(cx, partition, key, command).await.is_some()
     }
 
     /// Sends a command that keeps track of a failed item; `None` if it was not taken.
@@ -502,13 +496,11 @@ impl Pass {
         }
     }
 
-    /// Logs every third failure in a row of an item, and that it is parked.
+    /// Logs every third failure in a row of an item that is not parked.
     fn tell_pause(&self, key: Key, failing: &Failing) {
         let (scanner, failures, error) = (self.scanner, failing.fails, &failing.last_error);
         let pause_ms = failing.next_try_at.since(failing.last_at);
-        if failing.parked && failing.round == BACKOFF_ROUNDS && failures == FAIL_THRESHOLD * (BACKOFF_ROUNDS + 1) {
-            tracing::error!(scanner, item = ?key, failures, letter = ?failing.letter, %error, "an item is parked");
-        } else if !failing.parked && failures.is_multiple_of(FAIL_THRESHOLD) {
+        if !failing.parked && failures.is_multiple_of(FAIL_THRESHOLD) {
             tracing::error!(scanner, item = ?key, failures, pause_ms, %error, "an item keeps failing");
         }
     }

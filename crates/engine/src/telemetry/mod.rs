@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard};
 use tally::Tally;
 use weft_core::record::api_key::Reach;
 use weft_core::text::Text;
-use weft_core::{PartitionId, Time};
+use weft_core::{ParkedId, PartitionId, Time};
 use windows::Windows;
 
 /// The numbers of one node.
@@ -91,6 +91,11 @@ impl Telemetry {
     /// Takes what an applied commit adds up to.
     pub fn applied(&self, mut tally: Tally) {
         self.flows.applied(&tally.flows);
+        for (item, parked) in tally.parked.iter().filter_map(|parked| Some((parked.item()?, parked))) {
+            let (scanner, letter) = (&*parked.body.scanner, ParkedId::new(parked.partition, parked.uuid));
+            let (failures, error) = (parked.body.fails, &*parked.body.error);
+            tracing::error!(scanner, ?item, failures, %letter, error, "an item is parked");
+        }
         if tally.is_empty() && tally.lost.is_empty() && tally.flows.is_empty() {
             return;
         }

@@ -5,8 +5,9 @@ use super::flows::FlowTally;
 use weft_core::change::{Change, Write};
 use weft_core::event::{Event, Fact};
 use weft_core::record::attempt::AttemptKind;
+use weft_core::record::dead_letter::Why;
 use weft_core::record::execution::{EndCause, Outcome};
-use weft_core::record::{Key, Record};
+use weft_core::record::{DeadLetter, Key, Record};
 use weft_core::schema::{Value, execution as schema};
 use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
@@ -78,8 +79,8 @@ pub struct Tally {
     pub lost: Vec<EndCause>,
     /// Executions that were leased by the commit that made them.
     pub handoffs: u32,
-    /// Scanners that gave an item up.
-    pub parked: Vec<Text>,
+    /// Letters of items that were parked.
+    pub parked: Vec<DeadLetter>,
     pub flows: FlowTally,
 }
 
@@ -112,7 +113,6 @@ impl Tally {
                 cell.totals.push(*duration_ms);
             }
             Fact::LeaseLost { cause, .. } | Fact::Revoked { cause, .. } => self.lost.push(*cause),
-            Fact::ScannerParked { scanner, .. } => self.parked.push(scanner.clone()),
             _ => {}
         }
     }
@@ -125,6 +125,14 @@ impl Tally {
                 && matches!(body.facets.get(schema::STATE), Some(Value::Text(state)) if &**state == "active")
             {
                 self.handoffs += 1;
+            }
+            // The log line of poison is that of the scanner that removed it.
+            if let (Key::DeadLetter(..), Change::Insert(_)) = (&write.key, &write.what)
+                && let Ok(at) = records.binary_search_by_key(&write.key, |(key, _)| *key)
+                && let Some(Record::DeadLetter(letter)) = &records[at].1
+                && letter.body.why != Why::Poison
+            {
+                self.parked.push((**letter).clone());
             }
         }
         // Both lie in the order of the ids, executions before attempts: one walk finds the execution of every attempt.

@@ -18,7 +18,7 @@ use weft_core::record::continuation::{self, Rest};
 use weft_core::record::execution::{Policy, PublicState};
 use weft_core::record::{Continuation, Execution, Key, Record, Worker};
 use weft_core::schema::{Due, Kind as Table, PartMask, Timer, execution as schema};
-use weft_core::{ExecutionId, FlowId, PartitionId, Time};
+use weft_core::{ExecutionId, FlowId, ParkedId, PartitionId, Time};
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::FlowSubmission;
 use weft_engine::runtime::BoxFuture;
@@ -374,6 +374,8 @@ pub async fn sr_24_a_parked_item_whose_cause_goes_away_is_handled_without_an_ope
     let errors =
         |what: &str| lines.iter().filter(|(level, line)| *level == Level::ERROR && line.contains(what)).count();
     assert_eq!((errors("an item keeps failing"), errors("an item is parked")), (5, 1));
+    let letter = ParkedId::new(P0, failing.letter.expect("it is parked"));
+    assert_eq!(errors(&format!("letter={letter} ")), 1, "SR-43 {lines:?}");
     bench.pass(3_600_000).await;
     assert_eq!(account().await.and_then(|trouble| Some(trouble.get(Timer::Deadline)?.fails)), Some(19), "still tried");
 
