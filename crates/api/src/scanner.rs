@@ -158,7 +158,7 @@ pub enum RetryOutcome {
     NothingLeft,
 }
 
-/// Which items are to be tried again: those for which all that is given here holds, until a thousand of them have changed.
+/// Which items are to be tried again: those for which all that is given here holds, a thousand in one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryAllParked {
@@ -166,20 +166,29 @@ pub struct RetryAllParked {
     pub scanner: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// `next_cursor` of the call before, for the items after those that it tried
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
     /// Recognises a repeat, which gets the first answer
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetriedItems {
     /// No longer parked, and due now
     pub retried: u64,
     pub still_damaged: u64,
     /// No longer parked, because there was no record to try again
     pub nothing_left: u64,
+    /// Still parked, because they could not be retried now
+    #[serde(default)]
+    pub refused: u64,
     /// There are more than one call retries, or items that could not be retried now
     pub more: bool,
+    /// For the next call, if there are more than this one has tried
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -77,22 +77,26 @@ impl Acting<'_> {
         .await
     }
 
-    /// Retries parked items until 1 000 of them have changed or all have been tried. Each item is a command of its own, with
-    /// its own entry in the audit log.
+    /// Retries up to 1 000 parked items, from the cursor on. Each item is a command of its own, with its own entry in the
+    /// audit log. One that is still damaged stays in the list and counts, so that a call is bounded; the next call goes on
+    /// after it, so that it hides nothing.
     pub async fn retry_all_parked(&self, args: Plain<wire::RetryAllParked>) -> Result<Answer, Problem> {
         let repeat = Repeat::of(op::RetryAllParked::SPEC, &args, args.body.request_id.as_ref())?;
+        let wire::RetryAllParked { scanner, namespace, cursor, request_id: _ } = args.body;
+        let bound = Bound::new("retry_all_parked", &self.caller.reach.to_string(), &(&scanner, &namespace));
+        let is_first = cursor.is_none();
         let mut filter = ParkedFilter {
-            scanner: self.known_scanner(args.body.scanner)?,
-            within: Some(self.caller.within(args.body.namespace.as_deref())?),
-            ..ParkedFilter::default()
+            scanner: self.known_scanner(scanner)?,
+            within: Some(self.caller.within(namespace.as_deref())?),
+            cursor: cursor.map(|cursor| bound.open(&cursor)).transpose()?,
+            limit: None,
         };
         once(&self.keeper(), repeat, async {
-            let (mut all, mut changed, mut refused) = (wire::RetriedItems::default(), 0, None);
+            let (mut all, mut tried, mut refused) = (wire::RetriedItems::default(), 0, None);
             loop {
-                // An item that is still damaged stays in the list and does not count, so that those after it are reached
-                // however many there are.
-                filter.limit = Some(BATCH_ITEMS_MAX - changed);
+                filter.limit = Some(BATCH_ITEMS_MAX - tried);
                 let page = self.keeper().parked(&filter).await.map_err(problem)?;
+                tried += page.items.len();
                 let named = page.items.iter().map(|parked| {
                     let namespace = parked.letter.body.namespace.clone().unwrap_or_else(|| "".into());
                     (self.caller.principal(namespace), parked.id)
@@ -105,19 +109,21 @@ impl Acting<'_> {
                         // Somebody else was faster.
                         Err(Rejection::DeadLetterNotFound) => {}
                         // The others are retried all the same; this one stays parked.
-                        Err(rejection) => refused = Some(rejection),
+                        Err(rejection) => (all.refused, refused) = (all.refused + 1, Some(rejection)),
                     }
                 }
-                changed = (all.retried + all.nothing_left) as usize;
-                if page.next_cursor.is_none() || changed >= BATCH_ITEMS_MAX {
-                    all.more = page.next_cursor.is_some() || refused.is_some();
-                    let has_retried = all.retried + all.nothing_left + all.still_damaged > 0;
-                    return match refused.filter(|_| !has_retried) {
-                        Some(rejection) => Err(problem(rejection)),
-                        None => Ok(Reply::RetryAllParked(all)),
-                    };
-                }
                 filter.cursor = page.next_cursor;
+                if filter.cursor.is_none() || tried >= BATCH_ITEMS_MAX {
+                    break;
+                }
+            }
+            all.next_cursor = filter.cursor.map(|cursor| bound.seal(&cursor));
+            all.more = all.next_cursor.is_some() || refused.is_some();
+            let is_whole = is_first && all.next_cursor.is_none();
+            let has_retried = all.retried + all.nothing_left + all.still_damaged > 0;
+            match refused.filter(|_| is_whole && !has_retried) {
+                Some(rejection) => Err(problem(rejection)),
+                None => Ok(Reply::RetryAllParked(all)),
             }
         })
         .await

@@ -43,23 +43,22 @@ fn shown(item: &RetriedItem) -> String {
     }
 }
 
-/// Goes on as long as there are more and something has changed.
+/// Goes on until every item was tried once.
 async fn all(scanner: Option<String>, remote: &Remote) -> Result<End> {
     let mut sum = RetriedItems::default();
+    let mut body = RetryAllParked { scanner, namespace: remote.given_namespace.clone(), ..RetryAllParked::default() };
     loop {
-        let body = RetryAllParked {
-            scanner: scanner.clone(),
-            namespace: remote.given_namespace.clone(),
-            ..RetryAllParked::default()
-        };
-        let some = remote.call::<op::RetryAllParked>("retry them", [], NoQuery {}, body).await?;
+        let some = remote.call::<op::RetryAllParked>("retry them", [], NoQuery {}, body.clone()).await?;
         sum.retried += some.retried;
         sum.nothing_left += some.nothing_left;
-        (sum.still_damaged, sum.more) = (some.still_damaged, some.more);
-        if !some.more || some.retried + some.nothing_left == 0 {
-            break;
+        sum.still_damaged += some.still_damaged;
+        sum.refused += some.refused;
+        match some.next_cursor {
+            Some(cursor) => body.cursor = Some(cursor),
+            None => break,
         }
     }
+    sum.more = sum.refused > 0;
     remote.put(&sum, &sum.retried.to_string(), || {
         let mut told = vec![format!("{} tried again", count(sum.retried, "item"))];
         if sum.nothing_left > 0 {
@@ -68,8 +67,8 @@ async fn all(scanner: Option<String>, remote: &Remote) -> Result<End> {
         if sum.still_damaged > 0 {
             told.push(format!("{} still damaged", sum.still_damaged));
         }
-        if sum.more {
-            told.push("others stay parked (`weft scanners parked` lists them)".to_owned());
+        if sum.refused > 0 {
+            told.push(format!("{} could not be tried now (`weft scanners parked` lists them)", sum.refused));
         }
         told.join(", ")
     })?;

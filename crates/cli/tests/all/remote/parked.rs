@@ -4,6 +4,8 @@ use crate::dev::Dev;
 use crate::process::{PATIENCE, command, stdout, text};
 use bytes::Bytes;
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 use std::time::Instant;
@@ -143,6 +145,79 @@ fn parked(dev: &Dev, count: usize) -> Vec<Value> {
         }
         assert!(Instant::now() < deadline, "{count} items are parked: {listed:?}");
     }
+}
+
+/// A server that gives these answers, one to a request; the requests that it had.
+fn answering(answers: Vec<Value>) -> (String, std::thread::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serve = move |answer: Value| {
+        let (stream, _) = listener.accept().unwrap();
+        let mut stream = BufReader::new(stream);
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") {
+            let start = head.len();
+            assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+            if let Some(bytes) = head[start..].to_lowercase().strip_prefix("content-length:") {
+                length = bytes.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).unwrap();
+        let (answer, kind) = (answer.to_string(), "content-type: application/json");
+        let reply =
+            format!("HTTP/1.1 200 OK\r\n{kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", answer.len());
+        stream.get_mut().write_all((reply + &answer).as_bytes()).unwrap();
+        format!("{}{}", head.lines().next().unwrap(), String::from_utf8(body).unwrap())
+    };
+    (url, std::thread::spawn(move || answers.into_iter().map(serve).collect()))
+}
+
+fn at(url: &str, args: &[&str]) -> Output {
+    command(args).env("WEFT_URL", url).env_remove("WEFT_KEY").env_remove("WEFT_NAMESPACE").output().unwrap()
+}
+
+#[test]
+fn sr_83_a_page_without_items_is_not_the_end_and_more_than_a_page_can_be_listed() {
+    let item = |number: u32| {
+        serde_json::json!({
+            "id": format!("d_0_00000000-0000-0000-0000-00000000{number:04}"), "scanner": "lease_expiry",
+            "why": "poison", "timer": "lease", "since": 1_000, "tries": 1, "last_error": "no such key",
+        })
+    };
+    let page = |numbers: std::ops::Range<u32>, next: Option<&str>| {
+        let items: Vec<Value> = numbers.map(item).collect();
+        match next {
+            Some(next) => serde_json::json!({ "items": items, "next_cursor": next }),
+            None => serde_json::json!({ "items": items }),
+        }
+    };
+    let (url, serving) = answering(vec![page(0..0, Some("one")), page(1..3, Some("two")), page(3..4, None)]);
+    let listed = stdout(&at(&url, &["scanners", "parked", "--quiet"]));
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+    let asked = serving.join().unwrap();
+    assert!(asked[1].contains("cursor=one") && asked[2].contains("cursor=two"), "{asked:?}");
+
+    let (url, serving) = answering(vec![page(0..1_000, Some("one")), page(1_000..2_000, Some("two"))]);
+    let output = at(&url, &["scanners", "parked", "--quiet", "--limit", "1500"]);
+    assert_eq!(stdout(&output).lines().count(), 1_500);
+    assert!(text(&output.stderr).contains("there are more"), "{}", text(&output.stderr));
+    assert_eq!(serving.join().unwrap().len(), 2);
+}
+
+#[test]
+fn sr_84_retry_all_goes_on_after_what_a_call_has_tried() {
+    let some = |still_damaged: u32, refused: u32, next: Option<&str>| {
+        serde_json::json!({
+            "retried": 1, "still_damaged": still_damaged, "nothing_left": 0, "refused": refused,
+            "more": next.is_some(), "next_cursor": next,
+        })
+    };
+    let (url, serving) = answering(vec![some(999, 2, Some("one")), some(7, 0, None)]);
+    let told = stdout(&at(&url, &["scanners", "parked", "retry", "--all"]));
+    assert!(told.starts_with("2 items tried again, 1006 still damaged, 2 could not be tried now"), "{told}");
+    let asked = serving.join().unwrap();
+    assert!(asked[1].contains(r#""cursor":"one""#), "{asked:?}");
 }
 
 #[test]
