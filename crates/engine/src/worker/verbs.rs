@@ -45,7 +45,7 @@ pub(crate) enum Admitted {
 
 /// Judges a claim by what this node knows about its process. Reads the registry if the claim names a session that is not
 /// known here, or if it leaves out what a registration on another node may fill in. Without an answer of the registry a
-/// claim without a session is one of a process that is not registered.
+/// claim without a session is one of a process that is not registered. A registration that cannot be read refuses it.
 pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) -> Result<Admitted, Rejection> {
     roster::keep_fresh(shared);
     let judge = || judge(shared, who, &claim.instance, claim.session);
@@ -55,7 +55,10 @@ pub(crate) async fn admit(shared: &Arc<Shared>, who: &Principal, claim: &Claim) 
     if matches!(standing, Standing::Unknown) && !shared.description.exclusive && is_partial {
         let read = roster::read(shared, &who.namespace, &claim.instance);
         // A partition that gives no answer delays this claim and refuses no claim: work of the others is handed out.
-        let found = runtime::timeout(&*shared.runtime, REGISTRY_WAIT_MS, read).await.and_then(Result::ok).flatten();
+        let found = match runtime::timeout(&*shared.runtime, REGISTRY_WAIT_MS, read).await {
+            None | Some(Err(Rejection::Unavailable { .. } | Rejection::Busy { .. })) => None,
+            Some(found) => found?,
+        };
         if let Some(worker) = found.filter(|worker| !matches!(worker.body.state, State::Left { .. })) {
             shared.roster.note(&shared.hub, &worker.body, shared.runtime.clock());
             (offer, session) = (Offer::of(&worker.body), worker.body.lease_session());
