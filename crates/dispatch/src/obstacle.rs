@@ -6,9 +6,6 @@ use weft_core::text::Text;
 use weft_core::{ExecutionId, Time};
 use weft_engine::{EndedMember, NoWorker, Obstacle, Retry};
 
-/// A live worker with the default ttl is seen more often than this.
-const SILENT_MS: u64 = 40_000;
-
 /// For people, for programs, and what ends it.
 pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static str>) {
     match obstacle {
@@ -128,11 +125,11 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             json!({ "count": count, "exact": exact }),
             Some("queue"),
         ),
-        Obstacle::Claimable { worker, seen_at } => {
+        Obstacle::Claimable { worker, seen_at, doubtful } => {
             let mut text = "the next matching claim takes it".to_string();
-            let silent_ms = now.since(*seen_at);
-            if silent_ms >= SILENT_MS {
-                text.push_str(&format!(", if worker {worker} still lives: it was last seen {} ago", span(silent_ms)));
+            if *doubtful {
+                let silent = span(now.since(*seen_at));
+                text.push_str(&format!(", if worker {worker} still lives: it was last seen {silent} ago"));
             }
             (text, json!({ "worker": **worker, "seen_at": seen_at.ms() }), None)
         }
@@ -268,7 +265,19 @@ fn no_worker(which: &NoWorker, now: Time) -> (String, Value, Option<&'static str
             json!({ "which": "all_draining" }),
             clears,
         ),
-        NoWorker::AllFull => ("every worker that fits is full".to_string(), json!({ "which": "all_full" }), clears),
+        NoWorker::AllFull { silent } => {
+            let mut text = "every worker that fits is full".to_string();
+            if let Some((last, seen_at)) = silent {
+                let silent = span(now.since(*seen_at));
+                text.push_str(&format!(", if any still lives: `{last}` was last seen {silent} ago"));
+            }
+            let detail = json!({
+                "which": "all_full",
+                "last": silent.as_ref().map(|(last, _)| &**last),
+                "last_seen_at": silent.as_ref().map(|(_, seen_at)| seen_at.ms()),
+            });
+            (text, detail, clears)
+        }
         NoWorker::AllDead { last, seen_at, lost_at } => {
             let seen = format!("no live worker can take it; `{last}` was last seen {} ago", span(now.since(*seen_at)));
             let lost = lost_at.map(|at| format!(" and lost its lease {} ago", span(now.since(at)))).unwrap_or_default();
@@ -310,12 +319,15 @@ mod tests {
 
     #[test]
     fn ex_75_a_worker_that_was_not_seen_for_long_may_not_live() {
-        let said = |now: u64| {
-            let claimable = Obstacle::Claimable { worker: "mailer-1".into(), seen_at: Time::from_ms(5_000) };
-            told(&claimable, Time::from_ms(now)).0
-        };
-        assert_eq!(said(44_000), "the next matching claim takes it");
+        let (worker, seen_at): (Text, _) = ("mailer-1".into(), Time::from_ms(5_000));
+        let said = |obstacle: &Obstacle| told(obstacle, Time::from_ms(80_000)).0;
+        let claimable = |doubtful| said(&Obstacle::Claimable { worker: worker.clone(), seen_at, doubtful });
+        assert_eq!(claimable(false), "the next matching claim takes it");
         let doubt = ", if worker mailer-1 still lives: it was last seen 1m 15s ago";
-        assert_eq!(said(80_000), format!("the next matching claim takes it{doubt}"));
+        assert_eq!(claimable(true), format!("the next matching claim takes it{doubt}"));
+        let full = |silent| said(&Obstacle::NoWorker(NoWorker::AllFull { silent }));
+        assert_eq!(full(None), "every worker that fits is full");
+        let doubt = ", if any still lives: `mailer-1` was last seen 1m 15s ago";
+        assert_eq!(full(Some((worker.clone(), seen_at))), format!("every worker that fits is full{doubt}"));
     }
 }

@@ -159,6 +159,11 @@ impl Body {
         self.last_seen_at + (self.ttl_ms + self.seen_every_ms())
     }
 
+    /// From then on it is in doubt whether it lives: a process that does is written as seen in half of that time.
+    pub fn doubtful_at(&self) -> Time {
+        self.last_seen_at + 2 * self.seen_every_ms()
+    }
+
     /// How often it is written that it was seen.
     pub fn seen_every_ms(&self) -> u64 {
         self.ttl_ms / 3

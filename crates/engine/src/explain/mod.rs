@@ -119,6 +119,8 @@ pub enum Obstacle {
     Claimable {
         worker: Text,
         seen_at: Time,
+        /// Whether `worker` was not seen for two thirds of its ttl.
+        doubtful: bool,
     },
     Trouble {
         scanner: Text,
@@ -152,7 +154,10 @@ pub enum NoWorker {
     /// Those that fit take no more work.
     AllDraining,
     /// Those that fit had no room when they were last heard of.
-    AllFull,
+    AllFull {
+        /// The process that was seen last, and when, if none of them was seen for two thirds of its ttl.
+        silent: Option<(Text, Time)>,
+    },
     /// The workers that fit were silent too long, were marked dead, or lost the lease of this execution and were not seen
     /// since.
     AllDead {
@@ -222,7 +227,7 @@ pub async fn explain(
         For::Instance(instance) => vec![Taker::of(crate::worker::get(shared, who, instance).await?.0)],
         _ if execution.is_done() || execution.lease().is_some() => Vec::new(),
         For::Anybody => crate::worker::takers(shared, &execution.spec.namespace).await?,
-        For::Claim(spec) => vec![workers::claimer(spec, &execution)],
+        For::Claim(spec) => vec![workers::claimer(spec, &execution, shared.now())],
     };
     let now = shared.now();
     // A process that claims is alive.
@@ -268,11 +273,11 @@ pub async fn explain(
             if let Some((until, why)) = not_before.filter(|(until, _)| *until > now) {
                 reasons.push(waits(shared, &execution, &takers, until, why).await?);
             }
-            reasons.extend(workers::none(&execution, &takers).map(Obstacle::NoWorker));
+            reasons.extend(workers::none(&execution, &takers, now).map(Obstacle::NoWorker));
         }
         State::Delayed { until, why, .. } => {
             reasons.push(waits(shared, &execution, &takers, *until, *why).await?);
-            reasons.extend(workers::none(&execution, &takers).map(Obstacle::NoWorker));
+            reasons.extend(workers::none(&execution, &takers, now).map(Obstacle::NoWorker));
         }
         State::Ready { order, .. } => reasons.extend(ready(shared, &execution, *order, &takers, now).await?),
     }
@@ -403,7 +408,8 @@ pub(crate) async fn failure_of(
     })
 }
 
-fn failing(partition: PartitionId, item: &Failing) -> Obstacle {
+/// What a scanner failed at, as the record keeps it.
+pub(crate) fn failing(partition: PartitionId, item: &Failing) -> Obstacle {
     Obstacle::Trouble {
         scanner: item.scanner.clone(),
         fails: item.fails,
@@ -426,7 +432,7 @@ async fn ready(
         return Ok(vec![Obstacle::DeadlineDue { at }]);
     }
     let mut reasons = Vec::new();
-    reasons.extend(workers::none(execution, takers).map(Obstacle::NoWorker));
+    reasons.extend(workers::none(execution, takers, now).map(Obstacle::NoWorker));
     let fitting = workers::fitting(execution, takers).filter(|taker| taker.ability != Ability::Dead);
     let fitting: Vec<&Taker> = fitting.collect();
     let (count, exact) = behind::count(shared, execution, order, &fitting).await?;
@@ -434,9 +440,10 @@ async fn ready(
         reasons.push(Obstacle::Behind { count, exact });
     }
     if reasons.is_empty()
-        && let Some(last) = fitting.iter().max_by_key(|taker| taker.seen.at)
+        && let Some(last) = workers::best(execution, takers, now)
     {
-        reasons.push(Obstacle::Claimable { worker: last.instance.clone(), seen_at: last.seen.at });
+        let (worker, seen_at, doubtful) = (last.instance.clone(), last.seen.at, last.is_doubtful(now));
+        reasons.push(Obstacle::Claimable { worker, seen_at, doubtful });
     }
     Ok(reasons)
 }

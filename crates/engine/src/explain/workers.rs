@@ -11,8 +11,8 @@ use weft_core::record::Execution;
 use weft_core::text::Text;
 
 /// The process of a claim that names the execution, for which lanes do not count.
-pub fn claimer(spec: &ClaimSpec, execution: &Execution) -> Taker {
-    let seen = Seen { lanes: vec![execution.spec.lane.clone()], ..Seen::of(spec, Time::ZERO) };
+pub fn claimer(spec: &ClaimSpec, execution: &Execution, now: Time) -> Taker {
+    let seen = Seen { lanes: vec![execution.spec.lane.clone()], ..Seen::of(spec, now) };
     Taker::claiming(spec.instance.clone(), seen)
 }
 
@@ -27,15 +27,23 @@ pub fn leave_out_dead(execution: &Execution, takers: &mut Vec<Taker>) {
     takers.retain(|taker| taker.ability != Ability::Dead || fits(taker));
 }
 
+/// The process that is most likely to take it: of equally able ones, the one that lives for sure and was seen last.
+pub fn best<'a>(execution: &'a Execution, takers: &'a [Taker], now: Time) -> Option<&'a Taker> {
+    let order = |taker: &&Taker| (taker.ability, taker.is_doubtful(now), Reverse(taker.seen.at));
+    fitting(execution, takers).min_by_key(order)
+}
+
 /// Why no process can take it; none if one can.
-pub fn none(execution: &Execution, takers: &[Taker]) -> Option<NoWorker> {
-    // Of equally able processes, the one that was seen last.
-    let Some(best) = fitting(execution, takers).min_by_key(|taker| (taker.ability, Reverse(taker.seen.at))) else {
+pub fn none(execution: &Execution, takers: &[Taker], now: Time) -> Option<NoWorker> {
+    let Some(best) = best(execution, takers, now) else {
         return Some(nearest(execution, takers));
     };
     match best.ability {
         Ability::Free => None,
-        Ability::Full => Some(NoWorker::AllFull),
+        Ability::Full => {
+            let silent = best.is_doubtful(now).then(|| (best.instance.clone(), best.seen.at));
+            Some(NoWorker::AllFull { silent })
+        }
         Ability::Draining => Some(NoWorker::AllDraining),
         Ability::Dead => {
             let (last, seen_at, lost_at) = (best.instance.clone(), best.seen.at, best.lost_at);

@@ -149,6 +149,8 @@ pub(crate) struct Taker {
     pub ability: Ability,
     /// When the next sign of life of the process is due in the registry.
     pub overdue_at: Time,
+    /// From when on it is in doubt whether the process lives, if it is not seen before.
+    pub doubtful_at: Time,
     /// When a lease of the process ran out, if it was not seen since.
     pub lost_at: Option<Time>,
 }
@@ -171,14 +173,26 @@ impl Taker {
             State::Draining(_) | State::Drained(_) | State::Left { .. } => Ability::Draining,
             State::Dead { .. } => Ability::Dead,
         };
-        let overdue_at = body.last_seen_at + body.seen_every_ms();
-        Self { instance: body.instance.clone(), seen: Seen::from(body), ability, overdue_at, lost_at: None }
+        let (overdue_at, doubtful_at) = (body.last_seen_at + body.seen_every_ms(), body.doubtful_at());
+        Self {
+            instance: body.instance.clone(),
+            seen: Seen::from(body),
+            ability,
+            overdue_at,
+            doubtful_at,
+            lost_at: None,
+        }
     }
 
     /// A process as a claim of it describes it.
     pub fn claiming(instance: Text, seen: Seen) -> Self {
-        let overdue_at = seen.at + limits::WORKER_TTL_MS_DEFAULT / 3;
-        Self { instance, seen, ability: Ability::Free, overdue_at, lost_at: None }
+        let every_ms = limits::WORKER_TTL_MS_DEFAULT / 3;
+        let (overdue_at, doubtful_at) = (seen.at + every_ms, seen.at + 2 * every_ms);
+        Self { instance, seen, ability: Ability::Free, overdue_at, doubtful_at, lost_at: None }
+    }
+
+    pub fn is_doubtful(&self, now: Time) -> bool {
+        self.doubtful_at < now
     }
 
     /// A lease of the process ran out. The process counts as dead if it was not seen since and its sign of life is overdue.
@@ -205,8 +219,11 @@ pub(crate) async fn takers(shared: &Shared, namespace: &Text) -> Result<Vec<Take
             match &body.state {
                 // What it claims with is newer than what it registered with.
                 State::Active if claimed_at.is_some_and(|at| at >= body.last_seen_at) => {
-                    let overdue = |taker: &mut Taker| taker.overdue_at = taker.seen.at + body.seen_every_ms();
-                    takers.entry(body.instance.clone()).and_modify(overdue);
+                    let every_ms = body.seen_every_ms();
+                    takers.entry(body.instance.clone()).and_modify(|taker| {
+                        (taker.overdue_at, taker.doubtful_at) =
+                            (taker.seen.at + every_ms, taker.seen.at + 2 * every_ms);
+                    });
                 }
                 State::Left { .. } => drop(takers.remove(&body.instance)),
                 _ => {

@@ -3,7 +3,8 @@
 use crate::kit::*;
 use crate::nodes::Node;
 use std::collections::BTreeSet;
-use weft_core::command::{Fence, Principal, Scopes};
+use weft_core::PartitionId;
+use weft_core::command::{Fence, Principal, Scopes, WorkerName};
 use weft_core::error::Rejection;
 use weft_core::limits::{UNKNOWN_AGE_MS, WORKER_KEEP_MS, WORKER_LOOK_MS, WORKER_TTL_MS_DEFAULT as WORKER_TTL_MS};
 use weft_core::reply::Claimed;
@@ -725,7 +726,11 @@ async fn ex_75_explain_counts_registered_workers() {
     kit.client.drain(WorkerTarget::Instance("t1".into()), "deploy", None).await.unwrap();
     assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllDraining)]);
     kit.client.undrain(WorkerTarget::Instance("t1".into())).await.unwrap();
-    assert_eq!(why().await, [Obstacle::NoWorker(NoWorker::AllFull)]);
+    let full = |silent| vec![Obstacle::NoWorker(NoWorker::AllFull { silent })];
+    assert_eq!(why().await, full(None));
+    let seen_at = kit.client.worker("t1").await.unwrap().last_seen_at;
+    linger(WORKER_TTL_MS * 2 / 3 + 1_000).await;
+    assert_eq!(why().await, full(Some(("t1".into(), seen_at))), "it may be gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -746,13 +751,47 @@ async fn ex_75_explain_counts_on_nobody_who_lost_the_lease_and_was_not_seen_sinc
     );
     assert_eq!(kit.client.worker("mailer-1").await.unwrap().state, State::Active, "SD-49: not silent for its ttl yet");
     kit.client.register(registration()).await.unwrap();
-    let [Obstacle::Claimable { worker, seen_at }] = &why(id).await[..] else { panic!("it is back") };
+    let [Obstacle::Claimable { worker, seen_at, doubtful: false }] = &why(id).await[..] else { panic!("it is back") };
     assert_eq!((&**worker, *seen_at), ("mailer-1", kit.engine.now()));
     linger(90_000).await;
     assert_eq!(kit.client.worker("mailer-1").await.unwrap().state.name(), "dead");
     let seen_at = kit.client.worker("mailer-1").await.unwrap().last_seen_at;
     let dead = NoWorker::AllDead { last: "mailer-1".into(), seen_at, lost_at: None };
     assert_eq!(why(id).await, [Obstacle::NoWorker(dead)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ex_75_a_worker_that_was_not_seen_for_two_thirds_of_its_ttl_is_in_doubt() {
+    let kit = open_with(4, Default::default()).await;
+    kit.client.register(Registration::new("mailer", "mailer-1", "a").lane("default").ttl_ms(15_000)).await.unwrap();
+    let id = kit.submit(Submission::new("mail")).await;
+    let doubtful = async || match &kit.client.explain(id).await.unwrap().reasons[..] {
+        [Obstacle::Claimable { doubtful, .. }] => *doubtful,
+        reasons => panic!("{reasons:?}"),
+    };
+    linger(9_000).await;
+    assert!(!doubtful().await);
+    linger(2_000).await;
+    assert!(doubtful().await, "though it never held the execution");
+    kit.client.register(Registration::new("mailer", "mailer-2", "a").lane("default")).await.unwrap();
+    assert!(!doubtful().await, "another one lives");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sd_48_a_registration_that_cannot_be_read_refuses_claims_that_rest_on_it() {
+    let store = memory(1).shared();
+    let one = Node::start(&store, "one").await;
+    one.client.register(Registration::new("mailer", "mailer-1", "a").lane("mine").kind("rare")).await.unwrap();
+    one.engine.shutdown().await;
+    let name = WorkerName { partition: PartitionId(0), namespace: "shop".into(), instance: "mailer-1".into() };
+    plant::damage(&store, name.key(), 0).await;
+    let two = Node::start(&store, "two").await;
+    two.client.submit(Submission::new("mail")).await.unwrap();
+    let refused = two.client.claim(Claim::new("mailer", "mailer-1")).await;
+    assert_eq!(refused.unwrap_err().code(), "internal", "nobody knows which lanes it serves");
+    let whole = Claim { kinds: Some(vec!["mail".into()]), ..Claim::new("mailer", "mailer-1").lane("default") };
+    let whole = Claim { capabilities: Some(Vec::new()), ..whole };
+    assert_eq!(two.client.claim(whole).await.unwrap().executions.len(), 1, "this one says all itself");
 }
 
 #[tokio::test(start_paused = true)]
