@@ -1,7 +1,7 @@
 //! Why a flow is not done, in words and as facts.
 
 use super::view;
-use crate::obstacle::{failed, quoted};
+use crate::obstacle::{failed, quoted, told};
 use crate::parked::name;
 use serde_json::{Value, json};
 use weft_api::execution::{Explanation, Reason};
@@ -11,7 +11,7 @@ use weft_core::record::flow::{Cause, Flow, FlowOutcome, State};
 use weft_engine::flow::{Against, FlowExplanation};
 
 pub fn explanation(explanation: FlowExplanation, now: Time) -> wire::FlowExplanation {
-    let reasons = reasons(&explanation);
+    let reasons = reasons(&explanation, now);
     let flow = &explanation.flow;
     let members = explanation.first.into_iter().map(|(key, id, explanation)| wire::MemberExplanation {
         key: key.to_string(),
@@ -30,7 +30,7 @@ pub fn explanation(explanation: FlowExplanation, now: Time) -> wire::FlowExplana
     }
 }
 
-fn reasons(it: &FlowExplanation) -> Vec<Reason> {
+fn reasons(it: &FlowExplanation, now: Time) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut add = |code: &str, text: String, detail: Value, clears: Option<&str>| {
         let Value::Object(detail) = detail else { unreachable!("explain: its detail is an object") };
@@ -78,10 +78,10 @@ fn reasons(it: &FlowExplanation) -> Vec<Reason> {
         let text = format!("{} pieces of work go on by themselves", it.works);
         add("continuations", text, json!({ "count": it.works }), Some("engine, at once"));
     }
-    for (timer, error, parked) in &it.trouble {
-        let text = format!("`{timer}` failed on it: {error}{}", if *parked { "; it is parked" } else { "" });
-        let detail = json!({ "timer": timer, "last_error": **error, "parked": parked });
-        add("trouble", text, detail, Some("time, retry, discard"));
+    for (timer, trouble) in &it.trouble {
+        let (text, mut detail, clears) = told(trouble, now);
+        detail["timer"] = json!(timer);
+        add("trouble", text, detail, clears);
     }
     for parked in &it.parked {
         let (body, item) = (&parked.letter.body, parked.item.map(name));

@@ -3,7 +3,7 @@
 use super::members::{self, MemberFilter};
 use super::reads;
 use crate::client::Client;
-use crate::explain::{Explanation, failure_of};
+use crate::explain::{Explanation, Obstacle, failing, failure_of};
 use crate::parked::{self, Parked};
 use crate::reads::{decode, unavailable};
 use weft_core::error::Rejection;
@@ -34,9 +34,9 @@ pub struct FlowExplanation {
     pub cancel_owed: u32,
     /// Continuations and groups with work that a commit left.
     pub works: u32,
-    /// Failures of scanners on the flow itself: timer, error, and whether it is parked.
-    pub trouble: Vec<(&'static str, Text, bool)>,
-    /// The first items of it that scanners gave up on, or that cannot be read.
+    /// Failures of scanners on the flow itself, each an `Obstacle::Trouble`, and by which timer.
+    pub trouble: Vec<(&'static str, Obstacle)>,
+    /// The first items of it that scanners have parked.
     pub parked: Vec<Parked>,
 }
 
@@ -85,7 +85,7 @@ pub async fn explain(client: &Client, id: FlowId) -> Result<FlowExplanation, Rej
         against,
         cancel_owed: flow.summary.cancel_owed,
         works: flow.hot.works,
-        trouble: trouble.map(|item| (item.timer.name(), item.last_error.clone(), item.parked)).collect(),
+        trouble: trouble.map(|item| (item.timer.name(), failing(id.partition(), item))).collect(),
         parked: parked::of_flow(&client.shared, id, TOLD).await?,
         flow,
     })

@@ -39,6 +39,8 @@ on_every_store! {
     dependency::sc_127_two_nodes_that_run_a_continuation_at_once_do_what_one_does,
     parked::sr_83_parked_items_of_all_partitions_are_listed_page_by_page,
     parked::sr_84_a_restored_item_is_tried_again_and_sr_85_a_discarded_one_is_given_up_by_name,
+    parked::sr_43_what_a_cascade_parks_is_logged_once_with_its_letter,
+    parked::sr_85_a_flow_says_who_gave_a_timer_of_it_up,
     entries::sr_12_nothing_waits_behind_items_of_another_filter,
     entries::sr_12_the_next_pass_goes_on_behind_more_foreign_items_than_one_may_look_at,
     entries::sr_12_a_pass_looks_at_ten_batches_over_all_its_timers,

@@ -1,15 +1,21 @@
 //! Parked items as operators see them: listed, tried again, given up.
 
 use crate::kit::bench::Bench;
+use crate::kit::flows::{work, work_off};
 use crate::kit::kinds::Kind;
+use crate::kit::log::Log;
 use crate::kit::{plant, worker};
 use bytes::Bytes;
 use std::collections::BTreeSet;
+use tracing::Level;
+use weft_core::flow::member_id;
 use weft_core::record::Key;
 use weft_core::record::api_key::Reach;
+use weft_core::record::trouble::{Failing, GivenUp, Trouble};
 use weft_core::reply::Retried;
-use weft_core::schema::execution as schema;
-use weft_core::{ExecutionId, ParkedId, PartitionId};
+use weft_core::schema::{Timer, execution as schema};
+use weft_core::{ExecutionId, ParkedId, PartitionId, Time};
+use weft_engine::flow::FlowSubmission;
 use weft_engine::{Obstacle, Parked, ParkedFilter, Submission};
 use weft_store::Store;
 
@@ -101,4 +107,45 @@ pub async fn sr_84_a_restored_item_is_tried_again_and_sr_85_a_discarded_one_is_g
     assert!(nobody.executions.is_empty(), "its timer does not fire");
     let beyond = ParkedId::new(PartitionId(9), parked(1).uuid());
     assert_eq!(bench.client.retry_parked(beyond, None).await.unwrap_err().code(), "invalid_id");
+}
+
+pub async fn sr_43_what_a_cascade_parks_is_logged_once_with_its_letter(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let two = FlowSubmission::new("two").member("u", work()).member("v", work()).member("d", work());
+    let flow = bench.submit(two.edge("u", "d").edge("v", "d")).await;
+    let id = member_id(flow, "d");
+    plant::damage(&*bench.store, Key::Execution(id), schema::HOT).await;
+    let bench = bench.again().await;
+    let (log, _guard) = Log::listen();
+    work_off(&bench.client).await;
+    let letter = listed(&bench, ParkedFilter::default()).await[0].id;
+    let lines = log.take("an item is parked");
+    assert!(lines.len() == 1 && lines[0].0 == Level::ERROR, "{lines:?}");
+    let fields = ["scanner=\"dependency_reconciler\"".into(), format!("{id:?}"), format!("letter={letter} ")];
+    assert!(fields.iter().all(|field| lines[0].1.contains(field)), "{fields:?}: {lines:?}");
+}
+
+pub async fn sr_85_a_flow_says_who_gave_a_timer_of_it_up(kind: impl Kind) {
+    let bench = Bench::new(&kind).await;
+    let flow = bench.flow(2).await;
+    let given_up = GivenUp { by: "ann".into(), reason: "known".into(), at: Time::from_ms(7) };
+    let item = Failing {
+        timer: Timer::FlowVerify,
+        due: Time::from_ms(5),
+        scanner: "flow_projector".into(),
+        fails: 18,
+        round: 5,
+        next_try_at: Time::from_ms(6),
+        first_at: Time::from_ms(5),
+        last_at: Time::from_ms(6),
+        last_error: "no way".into(),
+        parked: false,
+        letter: None,
+        given_up: Some(given_up.clone()),
+    };
+    plant::change_flow(&*bench.store, flow, |flow| flow.set_trouble(Some(Trouble { items: vec![item] }))).await;
+    let bench = bench.again().await;
+    let told = bench.client.explain_flow(flow).await.unwrap().trouble;
+    let [(timer, Obstacle::Trouble { scanner, given_up: Some(who), .. })] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((*timer, &**scanner, who), ("flow_verify", "flow_projector", &given_up));
 }
