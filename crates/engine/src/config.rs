@@ -1,12 +1,13 @@
 //! What can be set about an engine. Every default is fit for production.
 
-use crate::scanner::Scanner;
+use crate::engine::OpenError;
+use crate::scanner::{self, Scanner};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_core::limits::Limits;
 use weft_core::record::execution::Policy;
 pub use weft_core::record::node::{Filter, Filters};
-use weft_core::text::Text;
+use weft_core::text::{Text, check_name};
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -73,6 +74,26 @@ pub struct ScannerConfig {
 }
 
 impl ScannerConfig {
+    /// Refuses what would have no effect: the name of no scanner of the node, and a namespace that cannot exist.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let scanners = scanner::all(self);
+        let filters = self.filters.keys().map(|name| ("scanners.filters", *name));
+        for (field, name) in filters.chain(self.intervals.keys().map(|name| ("scanners.intervals", *name))) {
+            if !scanners.iter().any(|scanner| scanner.name() == name) {
+                let scored = scanners.iter().map(|it| (strsim::jaro_winkler(name, it.name()), it.name()));
+                let near = scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, near)| near).unwrap_or_default();
+                return Err(OpenError::UnknownScanner { field, name, near });
+            }
+        }
+        let own = scanners.iter().map(|scanner| (scanner.name(), scanner.filter()));
+        for (scanner, filter) in [("all", &self.filter)].into_iter().chain(own) {
+            if let Some(Err(why)) = filter.namespace.as_ref().map(|namespace| check_name("namespace", namespace)) {
+                return Err(OpenError::Filter { scanner, why });
+            }
+        }
+        Ok(())
+    }
+
     /// The configured interval of a scanner, else `usual`, and never less than `INTERVAL_MIN_MS`.
     pub(crate) fn interval_ms(&self, scanner: &str, usual: u64) -> u64 {
         self.intervals.get(scanner).copied().unwrap_or(usual).max(INTERVAL_MIN_MS)

@@ -54,6 +54,10 @@ pub enum OpenError {
     Limit { field: &'static str, got: u64, max: u64 },
     #[error("cannot register the scanner `{name}`: {why}")]
     Scanner { name: &'static str, why: &'static str },
+    #[error("`{field}` names `{name}`, and there is no such scanner; did you mean `{near}`?")]
+    UnknownScanner { field: &'static str, name: &'static str, near: &'static str },
+    #[error("cannot filter the scanner `{scanner}`: {why}")]
+    Filter { scanner: &'static str, why: Rejection },
 }
 
 /// What all parts of a node share.
@@ -138,6 +142,7 @@ impl Engine {
     ) -> Result<Engine, OpenError> {
         check_limits(&config)?;
         scanner::own::check(&config.scanners.own)?;
+        config.scanners.check()?;
         let counters = Arc::new(Counters::default());
         let scanners = scanner::all(&config.scanners);
         let names = scanners.iter().map(|scanner| scanner.name());

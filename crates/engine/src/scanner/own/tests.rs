@@ -52,6 +52,38 @@ fn sr_30_a_scanner_that_cannot_be_run_is_named_with_the_reason() {
     assert!(refused.contains("scanners.own") && refused.contains("17") && refused.contains("16"), "{refused}");
 }
 
+#[test]
+fn sr_34_a_setting_without_effect_is_named() {
+    let named = |name: &'static str| ScannerConfig { intervals: [(name, 1_000)].into(), ..ScannerConfig::default() };
+    let refused = named("lease_expriy").check().unwrap_err().to_string();
+    let told = "`scanners.intervals` names `lease_expriy`, and there is no such scanner; did you mean `lease_expiry`?";
+    assert_eq!(refused, told);
+    let nowhere = Filter { namespace: Some("".into()), tag: None };
+    let filters = |name: &'static str, filter: &Filter| ScannerConfig {
+        filters: [(name, filter.clone())].into(),
+        own: own(&["mine"]),
+        ..ScannerConfig::default()
+    };
+    let refused = filters("mime", &Filter::NONE).check().unwrap_err().to_string();
+    assert!(refused.contains("`scanners.filters` names `mime`") && refused.contains("`mine`"), "{refused}");
+    for name in ["mine", "lease_expiry"] {
+        assert!(filters(name, &Filter::NONE).check().is_ok());
+        let refused = filters(name, &nowhere).check().unwrap_err().to_string();
+        assert!(refused.contains(&format!("`{name}`")) && refused.contains("namespace"), "{refused}");
+    }
+    let general = ScannerConfig { filter: nowhere, ..ScannerConfig::default() };
+    assert!(general.check().unwrap_err().to_string().contains("`all`"));
+}
+
+#[test]
+fn sr_23_the_scanner_that_the_core_names_for_a_timer_is_the_one_that_fires_it() {
+    for timer in [Timer::Resolve, Timer::FlowSeal, Timer::FlowEnding, Timer::GroupCancel, Timer::FlowPurge] {
+        let name = weft_core::execution::scanner_of(timer);
+        let named = all(&ScannerConfig::default()).into_iter().find(|scanner| scanner.name() == name);
+        assert!(named.is_some_and(|scanner| scanner.timers().contains(&timer)), "{timer:?}: {name}");
+    }
+}
+
 /// SC-60: exactly 20 names are built in.
 #[test]
 fn sr_30_the_names_of_all_built_in_scanners_are_taken() {
