@@ -205,7 +205,7 @@ async fn parked(store: &AnyStore) -> Finding {
                 let named: Vec<String> =
                     pages.iter().flat_map(|page| &page.entries).take(NAMED_MAX).map(of_letter).collect();
                 let dots = if count > NAMED_MAX { "; …" } else { "" };
-                let found = format!("{count}{more} that scanners gave up on: {}{dots}", named.join("; "));
+                let found = format!("{count}{more} that scanners have parked: {}{dots}", named.join("; "));
                 Finding::warning("parked items", found, PARKED_ADVICE)
             }
         },

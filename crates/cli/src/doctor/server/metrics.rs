@@ -60,7 +60,7 @@ fn parked(text: &str) -> Finding {
     let named: Vec<String> = some.map(|(labels, count)| format!("{count} of {}", value_of(labels))).collect();
     match named.is_empty() {
         true => Finding::fine("parked items", "none"),
-        false => Finding::warning("parked items", format!("scanners gave up on {}", named.join(", ")), PARKED_ADVICE),
+        false => Finding::warning("parked items", format!("scanners have parked {}", named.join(", ")), PARKED_ADVICE),
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn ops_31_what_is_parked_violated_or_lost_is_told_with_what_to_do() {
         let told = [parked(BUSY), violations(BUSY), lost(BUSY)];
-        assert_eq!(told[0].found, "scanners gave up on 2 of lease_expiry");
+        assert_eq!(told[0].found, "scanners have parked 2 of lease_expiry");
         assert!(told[1].found.starts_with("3 times ") && told[2].found.starts_with("1 time "), "{told:?}");
         assert_eq!(told.each_ref().map(|it| it.severity), [Severity::Warning, Severity::Warning, Severity::Problem]);
         assert!(told.iter().all(|finding| !finding.advice.is_empty()), "{told:?}");
