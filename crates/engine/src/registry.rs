@@ -9,6 +9,7 @@ use crate::engine::Shared;
 use crate::outage;
 use crate::partition::Input;
 use crate::reads::unavailable;
+use crate::runtime;
 use futures_util::future;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use weft_core::change::Position;
 use weft_core::command::{Call, Command, Heartbeat, Principal};
 use weft_core::digest::digest;
 use weft_core::error::Rejection;
-use weft_core::limits::NODE_HEARTBEAT_MS;
+use weft_core::limits::{NODE_HEARTBEAT_MS, NODE_TTL_MS};
 use weft_core::loss;
 use weft_core::record::node::Body;
 use weft_core::record::{Node, Record};
@@ -29,6 +30,10 @@ use weft_store::{Error, Range, Scan, Store, Target};
 
 /// Nodes that are read at most; more than that are left out of the sharing.
 const NODES_MAX: usize = 1_000;
+/// How long a call is waited for before the heartbeat is written.
+const ANSWER_WAIT_MS: u64 = 1_500;
+/// Two calls of `read` and one of `compare` come before each heartbeat. A node that a partition gives no answer is not late.
+const _: () = assert!(NODE_HEARTBEAT_MS + 3 * ANSWER_WAIT_MS < NODE_TTL_MS);
 
 /// The nodes as they were read last.
 #[derive(Default)]
@@ -148,8 +153,9 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<Node>, Rejection> {
     Ok(nodes)
 }
 
+/// Reads the registry. Nodes of partitions without an answer are those known before; fails if no partition answers.
 pub(crate) async fn read(shared: &Shared) -> Result<Vec<Node>, Error> {
-    let (pages, silent) = outage::scan_all(shared, registry_scan()).await?;
+    let (pages, silent) = outage::scan_within(shared, ANSWER_WAIT_MS, registry_scan()).await?;
     Ok(shared.nodes.renew(nodes_of(pages), &silent))
 }
 
@@ -200,6 +206,7 @@ fn share(shared: &Shared, nodes: &[Node]) {
 /// Compares the positions that other nodes have seen with the store. One that this node knows neither as reached nor as lost
 /// is read from the store: a store that does not reach it has lost data.
 async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
+    let mut beyond: Vec<(PartitionId, BTreeMap<u64, Position>)> = Vec::new();
     for (index, known) in shared.seen.all().into_iter().enumerate() {
         let partition = PartitionId(index as u16);
         let concerned = which == Beat::First || shared.membership.places_in(partition);
@@ -211,10 +218,16 @@ async fn compare(shared: &Shared, nodes: &[Node], which: Beat) {
             let known = furthest.entry(seen.generation).or_insert(seen);
             *known = seen.max(*known);
         }
-        if furthest.is_empty() {
-            continue;
+        if !furthest.is_empty() {
+            beyond.push((partition, furthest));
         }
-        let Ok(read) = shared.store.read(partition, Vec::new()).await else { continue };
+    }
+    let reads = beyond.iter().map(|(partition, _)| {
+        runtime::timeout(&*shared.runtime, ANSWER_WAIT_MS, shared.store.read(*partition, Vec::new()))
+    });
+    let reads = future::join_all(reads).await;
+    for ((partition, furthest), read) in beyond.into_iter().zip(reads) {
+        let Some(Ok(read)) = read else { continue };
         for seen in furthest.into_values() {
             if loss::is_proof(seen, read.head.position) {
                 let _ = shared.send(partition, Input::Witness { seen, shown: read.head }, Urgency::Urgent);

@@ -395,6 +395,26 @@ async fn sr_51_the_share_of_a_dead_node_is_taken_over_while_a_partition_does_not
 }
 
 #[tokio::test(start_paused = true)]
+async fn sr_50_nodes_live_on_while_each_call_of_one_partition_hangs_for_ten_seconds() {
+    let store = memory(4).shared();
+    let open = || open_faulty_on(store.node_handle(), Faults::default(), Config::default());
+    let ((_, faulty_a, a), (_, faulty_b, b)) = (open().await, open().await);
+    linger(6_000).await;
+    let homes: Vec<PartitionId> = registry::nodes(&store).await.unwrap().iter().map(|node| node.partition).collect();
+    let silent =
+        (0..4).map(PartitionId).find(|partition| !homes.contains(partition)).expect("two nodes have two homes");
+    for faulty in [&faulty_a, &faulty_b] {
+        faulty.set_faults(Faults { silent: Some(silent), slow_ms: (10_000, 10_000), ..Faults::default() });
+    }
+    for second in 1..=90 {
+        linger(1_000).await;
+        let nodes = registry::nodes(&store).await.unwrap();
+        assert!(nodes.iter().all(|node| node.is_live(a.now())), "after {second} s: {nodes:?}");
+        assert_eq!(a.partitions_claimed() + b.partitions_claimed(), 4, "after {second} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn s3_a_claim_at_a_node_that_does_not_know_its_process_takes_what_it_registered_for() {
     let store = memory(4).shared();
     let one = Node::start(&store, "one").await;
