@@ -126,7 +126,7 @@ const STAY: u64 = 4096;
 /// How long shutdown waits for the node's last word to the others.
 const LEAVE_WAIT_MS: u64 = 2_000;
 /// How long shutdown waits for what is on its way.
-const SHUTDOWN_WAIT_MS: u64 = 15_000;
+pub(crate) const SHUTDOWN_WAIT_MS: u64 = 15_000;
 
 impl Engine {
     /// Opens an engine on tokio. Scanners and partition loops run until `shutdown`.

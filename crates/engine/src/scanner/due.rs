@@ -5,7 +5,7 @@ use super::{Report, ScanContext, Scanner, bulk, dependency_audit, flow_projector
 use crate::client::Urgency;
 use crate::config::Filter;
 use crate::worker::leases::Silent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 use weft_core::apply::Applied;
@@ -50,8 +50,15 @@ pub struct Cursors(Mutex<BTreeMap<Duty, Cursor>>);
 /// A scanner and a partition.
 type Duty = (&'static str, PartitionId);
 
+/// Where a pass goes on.
+struct Cursor {
+    at: Start,
+    /// When the next entry is due that passes before the cursor have seen, none of which is looked at again.
+    next_due: Option<Time>,
+}
+
 /// A timer of the scanner, and the entry of that timer after which the pass goes on; `None` for all its entries.
-type Cursor = (Timer, Option<Place>);
+type Start = (Timer, Option<Place>);
 
 impl Cursors {
     fn take(&self, duty: Duty) -> Option<Cursor> {
@@ -96,8 +103,13 @@ impl Pass {
         let cursor = cx.shared.cursors.take((self.scanner, partition));
         // Entries before the cursor were left too.
         let mut left = Left { passed_by: cursor.is_some(), ..Left::default() };
-        let (first, after) = cursor.unzip();
-        let mut after = after.flatten();
+        let (first, mut after) = match cursor {
+            Some(Cursor { at: (timer, after), next_due }) => {
+                report.next_due = next_due;
+                (Some(timer), after)
+            }
+            None => (None, None),
+        };
         for timer in self.timers.iter().skip_while(|timer| first.is_some_and(|first| first != **timer)) {
             let from = (*timer, after.take());
             if budget.is_spent() {
@@ -118,7 +130,7 @@ impl Pass {
         &self,
         cx: &ScanContext,
         partition: PartitionId,
-        (timer, mut after): Cursor,
+        (timer, mut after): Start,
         budget: &mut Budget,
         left: &mut Left,
         report: &mut Report,
@@ -163,10 +175,10 @@ impl Pass {
     }
 
     /// Ends a pass that has done what one pass may do. Without an entry that was left the next one begins from the start.
-    fn interrupt(&self, cx: &ScanContext, partition: PartitionId, at: Cursor, left: &Left, report: &mut Report) {
+    fn interrupt(&self, cx: &ScanContext, partition: PartitionId, at: Start, left: &Left, report: &mut Report) {
         report.more = true;
         if left.passed_by {
-            cx.shared.cursors.put((self.scanner, partition), at);
+            cx.shared.cursors.put((self.scanner, partition), Cursor { at, next_due: report.next_due });
         }
     }
 
@@ -228,6 +240,7 @@ impl Pass {
                 Ok(Step::Leave) => {
                     report.errors += 1;
                     left.stuck += 1;
+                    self.leave_overdue(cx, item);
                     gone.push(false);
                     continue;
                 }
@@ -241,11 +254,18 @@ impl Pass {
             true => Vec::new(),
             false => cx.shared.run(calls, Urgency::Urgent).await,
         };
+        let mut failed = Vec::new();
         for (item, answer) in called.into_iter().zip(answers) {
+            match answer {
+                Err(rejection) if is_failure(&rejection) => failed.push((item, rejection)),
+                answer => gone.push(self.judge(cx, partition, item, answer, left, report)),
+            }
+        }
+        if !failed.is_empty() {
             if cx.is_stopping() {
                 return None;
             }
-            gone.push(self.judge(cx, partition, item, answer, left, report).await);
+            gone.extend(self.judge_failed(cx, partition, failed, left, report).await);
         }
         // After a page whose commands the store did not take, the pass reads no further one.
         (left.stuck == 0 || !cx.is_unanswered()).then_some(gone)
@@ -326,8 +346,8 @@ impl Pass {
         })
     }
 
-    /// Counts what became of an item, and keeps track of one that failed. True if its entry is gone.
-    async fn judge(
+    /// Counts what became of an item that did not fail. True if its entry is gone.
+    fn judge(
         &self,
         cx: &ScanContext,
         partition: PartitionId,
@@ -372,47 +392,79 @@ impl Pass {
                 return false;
             }
             // Other writers keep changing its records. The next pass meets it again.
-            Err(Rejection::Busy { cause: BusyCause::Contended, .. }) => return false,
+            Err(Rejection::Busy { cause: BusyCause::Contended, .. }) => {
+                self.leave_overdue(cx, item);
+                return false;
+            }
             // No item's fault: the store or the loop could not take it.
-            Err(rejection) if is_outage(&rejection) => {
+            Err(rejection) => {
                 cx.unanswered(partition, &rejection);
                 report.errors += 1;
                 left.stuck += 1;
                 return false;
             }
-            Err(rejection) => match damage(cx, partition, item.key).await {
-                Damage::Newer(error) => {
-                    self.leave_to_newer(cx, item, &error, report);
-                    return false;
-                }
-                Damage::Unread => {
-                    report.errors += 1;
-                    left.stuck += 1;
-                    return false;
-                }
-                Damage::Found(error) => {
-                    report.errors += 1;
-                    if !self.park(cx, partition, item, &error).await {
-                        left.stuck += 1;
-                        return false;
-                    }
-                }
-                Damage::None => {
-                    report.errors += 1;
-                    if !self.track(cx, partition, item, &rejection).await {
-                        left.stuck += 1;
-                        return false;
-                    }
-                }
-            },
         }
         true
+    }
+
+    /// Counts items that failed and keeps track of them: accounts are written as one batch, and a record that does not decode
+    /// is parked. Returns for each item whether its entry is gone.
+    async fn judge_failed(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        failed: Vec<(&Item, Rejection)>,
+        left: &mut Left,
+        report: &mut Report,
+    ) -> Vec<bool> {
+        let damages = damages(cx, partition, failed.iter().filter_map(|(item, _)| item.key).collect()).await;
+        let (mut newer, mut gone, mut tracked, mut commands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (item, rejection) in failed {
+            let damage = match (&damages, item.key) {
+                (Some(damages), Some(key)) => damages.get(&key),
+                _ => None,
+            };
+            if let Some(error) = damage.filter(|error| error.is_newer || error.is_unknown_policy) {
+                self.leave_to_newer(cx, item, error, report);
+                newer.push(false);
+                continue;
+            }
+            report.errors += 1;
+            let is_parked = match (damage, self.trouble(cx, item, &rejection)) {
+                (Some(error), _) => self.park(cx, partition, item, error).await,
+                (None, Some(command)) if damages.is_some() => {
+                    tracing::warn!(scanner = self.scanner, item = ?item.key, %rejection, "could not handle an item");
+                    tracked.push(item);
+                    commands.push(command);
+                    continue;
+                }
+                // The store does not answer, or there is no record to keep an account on.
+                _ => false,
+            };
+            gone.push((item, is_parked));
+        }
+        for (item, (key, reply)) in tracked.into_iter().zip(self.send(cx, partition, commands).await) {
+            if let Some(Reply::Failing(failing)) = &reply {
+                self.tell_pause(key, failing);
+            }
+            gone.push((item, reply.is_some() && key.kind().keeps_account()));
+        }
+        for (item, _) in gone.iter().filter(|(_, is_gone)| !is_gone) {
+            left.stuck += 1;
+            self.leave_overdue(cx, item);
+        }
+        newer.into_iter().chain(gone.into_iter().map(|(_, is_gone)| is_gone)).collect()
     }
 
     /// Leaves an item, with its entry and its bytes, to a node of the version that wrote it.
     fn leave_to_newer(&self, cx: &ScanContext, item: &Item, why: &dyn Display, report: &mut Report) {
         cx.shared.silences.warn_newer(cx.shared.runtime.clock(), self.scanner, item.key, why);
         report.newer += 1;
+    }
+
+    /// Notes that an item of this scanner stays where it is, so that its age is seen as lag.
+    fn leave_overdue(&self, cx: &ScanContext, item: &Item) {
+        cx.leaves_overdue(item.entry.at + self.age_ms);
     }
 
     /// Sets when the next pass of the duty begins.
@@ -454,9 +506,9 @@ impl Pass {
         }
     }
 
-    /// Writes the failure into the record of the item. False if its entry is where it was.
-    async fn track(&self, cx: &ScanContext, partition: PartitionId, item: &Item, rejection: &Rejection) -> bool {
-        let (Some(key), Some(timer)) = (item.key, item.entry.timer()) else { return false };
+    /// The command that writes the failure into the record of the item.
+    fn trouble(&self, cx: &ScanContext, item: &Item, rejection: &Rejection) -> Option<(Key, Command)> {
+        let (key, timer) = item.key.zip(item.entry.timer())?;
         let command = Command::RecordTrouble(RecordTrouble {
             key: Some(key),
             timer,
@@ -466,12 +518,7 @@ impl Pass {
             error: cut(&rejection.to_string()).into(),
             fresh: cx.shared.fresh_uuid(),
         });
-        tracing::warn!(scanner = self.scanner, item = ?key, %rejection, "could not handle an item");
-        let Some(reply) = self.send(cx, partition, key, command).await else { return false };
-        if let Reply::Failing(failing) = &reply {
-            self.tell_pause(key, failing);
-        }
-        key.kind().keeps_account()
+        Some((key, command))
     }
 
     /// Parks an item whose record does not decode: its entry goes, and a dead letter says why. False if the entry is where
@@ -479,21 +526,32 @@ impl Pass {
     async fn park(&self, cx: &ScanContext, partition: PartitionId, item: &Item, error: &DecodeError) -> bool {
         let Some(key) = item.key else { return false };
         let command = self.drop_entry(partition, item, error.to_string().into(), false);
-        self.send(cx, partition, key, command).await.is_some()
+        self.send(cx, partition, vec![(key, command)]).await.iter().all(|(_, reply)| reply.is_some())
     }
 
-    /// Sends a command that keeps track of a failed item; `None` if it was not taken.
-    async fn send(&self, cx: &ScanContext, partition: PartitionId, key: Key, command: Command) -> Option<Reply> {
-        match cx.shared.run(vec![Ok(engine_call(command))], Urgency::Urgent).await.pop()? {
-            Ok(applied) => Some(applied.reply),
-            Err(error) => {
-                if is_outage(&error) {
-                    cx.unanswered(partition, &error);
+    /// Sends commands that keep track of failed items, as one batch; the reply is `None` for each that was not taken.
+    async fn send(
+        &self,
+        cx: &ScanContext,
+        partition: PartitionId,
+        commands: Vec<(Key, Command)>,
+    ) -> Vec<(Key, Option<Reply>)> {
+        let (keys, calls): (Vec<Key>, Vec<_>) =
+            commands.into_iter().map(|(key, command)| (key, Ok(engine_call(command)))).unzip();
+        let answers = match calls.is_empty() {
+            true => Vec::new(),
+            false => cx.shared.run(calls, Urgency::Urgent).await,
+        };
+        let taken = keys.into_iter().zip(answers).map(|(key, answer)| {
+            let reply = answer.inspect_err(|error| {
+                if is_outage(error) {
+                    cx.unanswered(partition, error);
                 }
                 tracing::warn!(scanner = self.scanner, item = ?key, %error, "could not keep track of a failure");
-                None
-            }
-        }
+            });
+            (key, reply.ok().map(|applied| applied.reply))
+        });
+        taken.collect()
     }
 
     /// Logs every third failure in a row of an item that is not parked.
@@ -563,32 +621,26 @@ pub(super) fn is_outage(rejection: &Rejection) -> bool {
     }
 }
 
-/// State of a record whose command was refused.
-enum Damage {
-    /// Every part decodes, or the record is gone.
-    None,
-    Found(DecodeError),
-    /// A part is of a later version.
-    Newer(DecodeError),
-    /// The store did not answer.
-    Unread,
+/// Whether the item itself is why its command was refused: its failure is kept on it, or it is parked.
+fn is_failure(rejection: &Rejection) -> bool {
+    let is_left = matches!(
+        rejection,
+        Rejection::NewerFormat { .. }
+            | Rejection::UnknownPolicy { .. }
+            | Rejection::Busy { cause: BusyCause::Contended, .. }
+    );
+    !is_left && !is_outage(rejection)
 }
 
-/// Reads every part of the record: a command may have failed on a part that most commands do not load.
-async fn damage(cx: &ScanContext, partition: PartitionId, key: Option<Key>) -> Damage {
-    let Some(key) = key else { return Damage::None };
-    let found = match cx.shared.store.read(partition, vec![(key, PartMask::ALL)]).await {
-        Ok(mut read) => read.found.pop().flatten(),
-        Err(error) => {
-            cx.unanswered(partition, &error);
-            return Damage::Unread;
-        }
-    };
-    match found.map(|found| Record::decode(key, &found.parts, PartMask::ALL)) {
-        None | Some(Ok(_)) => Damage::None,
-        Some(Err(error)) if error.is_newer || error.is_unknown_policy => Damage::Newer(error),
-        Some(Err(error)) => Damage::Found(error),
-    }
+/// Those of the records that do not decode, and why; `None` if the store does not answer. Reads every part: a command may have
+/// failed on a part that most commands do not load.
+async fn damages(cx: &ScanContext, partition: PartitionId, keys: BTreeSet<Key>) -> Option<BTreeMap<Key, DecodeError>> {
+    let wanted = keys.iter().map(|key| (*key, PartMask::ALL)).collect();
+    let read = cx.shared.store.read(partition, wanted).await;
+    let read = read.inspect_err(|error| cx.unanswered(partition, error)).ok()?;
+    let found = keys.into_iter().zip(read.found).filter_map(|(key, found)| Some((key, found?)));
+    let damaged = found.filter_map(|(key, found)| Some((key, Record::decode(key, &found.parts, PartMask::ALL).err()?)));
+    Some(damaged.collect())
 }
 
 pub(super) fn engine_call(command: Command) -> Call {

@@ -35,7 +35,7 @@ use crate::engine::Shared;
 use crate::runtime::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_core::record::Key;
 use weft_core::schema::Timer;
@@ -76,7 +76,8 @@ pub trait Scanner: Send + Sync + 'static {
         &Filter::NONE
     }
 
-    /// Handles one partition.
+    /// Handles one partition. A pass of the embedding program's scanner that goes on for 5 s after the engine began to close is
+    /// dropped where it waits; commands that it has sent are carried out.
     fn scan(&self, cx: ScanContext, partition: PartitionId) -> BoxFuture<Report>;
 
     /// How many items wait in the partition, if known. Called after each pass of a scanner without timers.
@@ -115,6 +116,8 @@ pub struct ScanContext {
     unanswered: Arc<AtomicBool>,
     /// The pass left due items where they were.
     left: Arc<AtomicBool>,
+    /// When the oldest of the items was due, in milliseconds, that the pass should have handled and left; `u64::MAX` if none.
+    overdue_ms: Arc<AtomicU64>,
 }
 
 impl ScanContext {
@@ -126,8 +129,8 @@ impl ScanContext {
         if !shared.clock.is_known() {
             shared.measure().await?;
         }
-        let (unanswered, left) = (Arc::default(), Arc::default());
-        Ok(Self { shared: shared.clone(), scanner, now: shared.now(), unanswered, left })
+        let (unanswered, left, overdue_ms) = (Arc::default(), Arc::default(), Arc::new(AtomicU64::new(u64::MAX)));
+        Ok(Self { shared: shared.clone(), scanner, now: shared.now(), unanswered, left, overdue_ms })
     }
 
     /// The time of this pass, in store time.
@@ -150,6 +153,11 @@ impl ScanContext {
     /// Whether some call of this pass had no answer, or some commit was not taken.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an item stays where it is that was due at this time and is the duty of this scanner.
+    pub(crate) fn leaves_overdue(&self, due: Time) {
+        self.overdue_ms.fetch_min(due.ms(), Ordering::Relaxed);
     }
 
     /// Notes that due items stay where they are.
@@ -205,6 +213,8 @@ pub(crate) struct Passed {
     pub report: Report,
     /// The time of the pass if it left due items where they were.
     pub left_at: Option<Time>,
+    /// When the oldest of the items was due that the pass should have handled and left.
+    pub overdue: Option<Time>,
     /// The store did not answer a call, or did not take a commit.
     pub unanswered: bool,
     /// Items that wait in the partition, as a scanner without timers counts them.
@@ -218,7 +228,7 @@ pub(crate) async fn pass(shared: &Arc<Shared>, scanner: &dyn Scanner, partition:
         Err(error) => {
             shared.silences.warn(shared.runtime.clock(), scanner.name(), Some(partition), &error);
             let report = Report { errors: 1, ..Report::default() };
-            return Passed { report, left_at: None, unanswered: true, backlog: None };
+            return Passed { report, left_at: None, overdue: None, unanswered: true, backlog: None };
         }
     };
     let report = scanner.scan(cx.clone(), partition).await;
@@ -227,7 +237,8 @@ pub(crate) async fn pass(shared: &Arc<Shared>, scanner: &dyn Scanner, partition:
         _ => None,
     };
     let left_at = cx.left.load(Ordering::Relaxed).then_some(cx.now);
-    Passed { report, left_at, unanswered: cx.is_unanswered(), backlog }
+    let overdue = Some(cx.overdue_ms.load(Ordering::Relaxed)).filter(|ms| *ms < u64::MAX).map(Time::from_ms);
+    Passed { report, left_at, overdue, unanswered: cx.is_unanswered(), backlog }
 }
 
 /// All scanners of a node: the built-in ones, and then those of the embedding program.

@@ -9,7 +9,7 @@ use super::due::due_at;
 use super::look::{Begin, Looks};
 use super::{Passed, Report, Scanner};
 use crate::config::INTERVAL_MIN_MS;
-use crate::engine::Shared;
+use crate::engine::{SHUTDOWN_WAIT_MS, Shared};
 use crate::pulse::Held;
 use crate::runtime;
 use crate::telemetry::meters::ScannerMeter;
@@ -29,9 +29,13 @@ use weft_store::{Error, Page, Range, Scan, Target};
 const RESTART_PANIC_MS: u64 = 5_000;
 /// A pass that has run for this time goes on and no longer counts against `scanners.at_once`: it gives its place up.
 const PLACE_MS: u64 = 1_000;
-/// How long passes of a scanner keep their places while another pass of it has given its place up: when many partitions give
-/// no answer, each must not cost the others a second.
+/// How long a pass keeps its place if its partition is likely to give no answer: when many partitions are silent, each must not
+/// cost the others a second. It is if no look is answered there, or if one pass of the scanner has run for a second while a
+/// later one ended within this time: in a store that is slow everywhere none does, and each pass keeps its place for a second.
 const PLACE_SHORT_MS: u64 = 50;
+/// How long shutdown lets a pass of the embedding program's scanner go on, which may not look whether the node stops.
+const OWN_GRACE_MS: u64 = 5_000;
+const _: () = assert!(OWN_GRACE_MS < SHUTDOWN_WAIT_MS);
 /// A look that has no answer by then is given up.
 const LOOK_WAIT_MS: u64 = 10_000;
 const HEADS_PER_TIMER: usize = 256;
@@ -64,6 +68,14 @@ struct Running {
     is_probe: bool,
 }
 
+/// Passes of a scanner that have a place.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    taken: usize,
+    /// When the first of them gives its place up, on the node's clock.
+    free_at: Option<Time>,
+}
+
 struct Runner {
     shared: Arc<Shared>,
     scanners: Vec<Arc<dyn Scanner>>,
@@ -72,10 +84,15 @@ struct Runner {
     due: BTreeMap<Duty, Due>,
     turn: u64,
     running: BTreeMap<Duty, Running>,
+    /// When the last pass of each scanner that the store answered began, if it took less than `PLACE_SHORT_MS`. On the node's
+    /// clock.
+    quick: Vec<Option<Time>>,
     /// Duties that panicked, and when they begin again.
     panicked: BTreeMap<Duty, Time>,
     /// Duties whose last pass left items that were due then, by the time of that pass.
     left: BTreeMap<Duty, Time>,
+    /// When the oldest of the items was due that passes of a duty should have handled and left, and whether those passes go on.
+    overdue: BTreeMap<Duty, (Time, bool)>,
     aside: BTreeMap<PartitionId, Aside>,
     looks: Looks,
     cycles: Vec<Cycles>,
@@ -108,6 +125,7 @@ pub async fn run(shared: Arc<Shared>, pulse: Held) {
         timers: first.flat_map(|scanner| scanner.timers()).copied().collect(),
         looks: Looks::new(look_ms.max(INTERVAL_MIN_MS), shared.runtime.clock()),
         cycles: scanners.iter().map(|_| Cycles::default()).collect(),
+        quick: vec![None; scanners.len()],
         shared,
         scanners,
         due: BTreeMap::new(),
@@ -115,6 +133,7 @@ pub async fn run(shared: Arc<Shared>, pulse: Held) {
         running: BTreeMap::new(),
         panicked: BTreeMap::new(),
         left: BTreeMap::new(),
+        overdue: BTreeMap::new(),
         aside: BTreeMap::new(),
         counts: Default::default(),
         tasks: mpsc::unbounded_channel(),
@@ -179,6 +198,10 @@ impl Runner {
             // The engine depends on hints alone.
             Some(_) if planted::on(Defect::ProgressNeedsWake) => return,
             Some(Begin::Joint) => self.start_look(None),
+            Some(Begin::Both) => {
+                self.start_look(None);
+                self.joint_over(false);
+            }
             Some(Begin::Round) => self.joint_over(false),
             None => {}
         }
@@ -331,11 +354,12 @@ impl Runner {
         self.due.retain(|duty, _| is_mine(duty.1));
         self.aside.retain(|partition, _| is_mine(*partition));
         self.left.retain(|duty, _| is_mine(duty.1));
+        self.overdue.retain(|duty, _| is_mine(duty.1));
         self.panicked.retain(|_, at| *at > now);
         for cycles in &mut self.cycles {
             cycles.retain(is_mine);
         }
-        let mut taken = self.places_taken(clock);
+        let mut taken: Vec<usize> = self.places(clock).iter().map(|places| places.taken).collect();
         let is_due = |(duty, due): &(&Duty, &Due)| {
             due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
         };
@@ -384,32 +408,31 @@ impl Runner {
         }
     }
 
-    /// Partitions that were put aside, and those of which a pass or a look has been without an answer for a second.
+    /// Partitions that were put aside, and those of which a look has been without an answer for a second. A pass shows nothing
+    /// of its partition: it may be the scanner that is slow.
     fn silent(&self, clock: Time) -> BTreeSet<PartitionId> {
-        let slow = self.running.iter().filter(|(_, running)| clock.since(running.began_at) >= PLACE_MS);
-        let silent = self.aside.keys().copied().chain(slow.map(|(duty, _)| duty.1));
-        silent.chain(self.looks.silent(clock)).collect()
+        self.aside.keys().copied().chain(self.looks.silent(clock)).collect()
     }
 
-    /// Passes of each scanner that have a place.
-    fn places_taken(&self, clock: Time) -> Vec<usize> {
-        let place_ms = self.place_ms(clock);
-        let mut taken = vec![0; self.scanners.len()];
+    /// The places of each scanner.
+    fn places(&self, clock: Time) -> Vec<Places> {
+        let (silent, mut place_ms) = (self.silent(clock), vec![PLACE_MS; self.scanners.len()]);
         for (duty, running) in &self.running {
-            taken[duty.0] += usize::from(clock.since(running.began_at) < place_ms[duty.0]);
-        }
-        taken
-    }
-
-    /// How long passes of each scanner keep their places.
-    fn place_ms(&self, clock: Time) -> Vec<u64> {
-        let mut place_ms = vec![PLACE_MS; self.scanners.len()];
-        for (duty, running) in &self.running {
-            if clock.since(running.began_at) >= PLACE_MS {
+            let is_slow = clock.since(running.began_at) >= PLACE_MS;
+            if is_slow && self.quick[duty.0].is_some_and(|began_at| began_at >= running.began_at) {
                 place_ms[duty.0] = PLACE_SHORT_MS;
             }
         }
-        place_ms
+        let mut places = vec![Places::default(); self.scanners.len()];
+        for (duty, running) in &self.running {
+            let place_ms = if silent.contains(&duty.1) { PLACE_SHORT_MS } else { place_ms[duty.0] };
+            let (places, free_at) = (&mut places[duty.0], running.began_at + place_ms);
+            if free_at > clock {
+                places.taken += 1;
+                places.free_at = Some(places.free_at.map_or(free_at, |known| known.min(free_at)));
+            }
+        }
+        places
     }
 
     fn start(&mut self, duty: Duty) {
@@ -418,7 +441,19 @@ impl Runner {
         self.meter(duty.0).wakes.add(1);
         self.shared.start(async move {
             let pass = AssertUnwindSafe(async { super::pass(&shared, &*scanner, duty.1).await }).catch_unwind();
-            let passed = pass.await.map_err(|panic| message(&*panic));
+            let passed = if scanner.timers().is_empty() {
+                futures_util::pin_mut!(pass);
+                match future::select(pass, Box::pin(end_of_grace(&shared))).await {
+                    Either::Left((passed, _)) => passed,
+                    Either::Right(_) => {
+                        let (scanner, partition) = (scanner.name(), duty.1);
+                        return tracing::warn!(scanner, %partition, "a pass did not end when the node stopped");
+                    }
+                }
+            } else {
+                pass.await
+            };
+            let passed = passed.map_err(|panic| message(&*panic));
             // The runner may have stopped.
             let _ = tell.send(Ended::Pass(duty, passed));
         });
@@ -426,7 +461,7 @@ impl Runner {
 
     /// A pass has ended.
     fn passed(&mut self, duty: Duty, passed: Result<Passed, String>) {
-        let Some(Running { due, is_probe, .. }) = self.running.remove(&duty) else { return };
+        let Some(Running { began_at, due, is_probe }) = self.running.remove(&duty) else { return };
         let (place, partition) = duty;
         let (scanner, now) = (self.scanners[place].clone(), self.shared.now());
         let passed = match passed {
@@ -445,7 +480,7 @@ impl Runner {
                 return self.cycles[place].passed(partition, &report, None);
             }
         };
-        let Passed { report, left_at, unanswered, backlog } = passed;
+        let Passed { report, left_at, overdue, unanswered, backlog } = passed;
         let counters = &self.shared.counters;
         counters.scanner_processed.add(u64::from(report.processed));
         counters.scanner_stale.add(u64::from(report.stale));
@@ -459,11 +494,17 @@ impl Runner {
         if is_probe {
             self.aside.remove(&partition);
         }
+        let took_ms = self.shared.runtime.clock().since(began_at);
+        self.quick[place] = Some(began_at).filter(|_| took_ms < PLACE_SHORT_MS);
         // Set only now: entries that a look showed during the pass are judged by what the previous pass left.
         match left_at {
             Some(left_at) => self.left.insert(duty, left_at),
             None => self.left.remove(&duty),
         };
+        let so_far = self.overdue.remove(&duty).filter(|(_, goes_on)| *goes_on).map(|(at, _)| at);
+        if let Some(at) = so_far.into_iter().chain(overdue).min() {
+            self.overdue.insert(duty, (at, report.more));
+        }
         if report.more {
             // A backlog does not wait for the scanner's grain, which is for wakes.
             self.turn += 1;
@@ -577,11 +618,12 @@ impl Runner {
         }
     }
 
-    /// Sets each scanner's meter to the earliest due time that is known and not handled.
+    /// Sets each scanner's meter to the earliest due time that is known and not handled, that of items left among them.
     fn tell_due(&self) {
         let mut earliest: Vec<Option<Time>> = vec![None; self.scanners.len()];
-        let running = self.running.iter().map(|(duty, running)| (duty, running.due));
-        for ((place, _), (at, _)) in self.due.iter().map(|(duty, due)| (duty, *due)).chain(running) {
+        let running = self.running.iter().map(|(duty, running)| (duty, running.due.0));
+        let known = self.due.iter().map(|(duty, due)| (duty, due.0)).chain(running);
+        for ((place, _), at) in known.chain(self.overdue.iter().map(|(duty, (at, _))| (duty, *at))) {
             earliest[*place] = Some(earliest[*place].map_or(at, |known| known.min(at)));
         }
         for (place, due) in earliest.into_iter().enumerate() {
@@ -599,15 +641,7 @@ impl Runner {
         if at_once == 0 {
             return wakes_at;
         }
-        let (taken, place_ms) = (self.places_taken(clock), self.place_ms(clock));
-        let freed_at = |place: usize| {
-            let of_it = self.running.iter().filter(|(duty, _)| duty.0 == place);
-            of_it
-                .map(|(_, running)| running.began_at + place_ms[place])
-                .filter(|freed| *freed > clock)
-                .min()
-                .unwrap_or(clock)
-        };
+        let places = self.places(clock);
         for (duty, (at, _)) in self.due.iter().filter(|(duty, _)| !self.running.contains_key(duty)) {
             // A partition that was put aside waits for its probe, and a probe whose time has come for a place.
             let is_own = self.scanners[duty.0].timers().is_empty();
@@ -616,7 +650,7 @@ impl Runner {
             }
             let at = self.panicked.get(duty).map_or(*at, |again_at| *again_at.max(at));
             let begins_at = clock + at.since(now);
-            let place_at = if taken[duty.0] < at_once { clock } else { freed_at(duty.0) };
+            let place_at = places[duty.0].free_at.filter(|_| places[duty.0].taken >= at_once).unwrap_or(clock);
             wakes_at = wakes_at.min(begins_at.max(place_at));
         }
         wakes_at
@@ -628,6 +662,15 @@ impl Runner {
 }
 
 const METERED: &str = "runner: every scanner of the node has a meter";
+
+/// Resolves when the engine has been closing for so long that passes of the embedding program are given up.
+async fn end_of_grace(shared: &Shared) {
+    let closed = shared.closed.notified();
+    if !shared.is_closing() {
+        closed.await;
+    }
+    shared.runtime.sleep(OWN_GRACE_MS).await;
+}
 
 /// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> String {

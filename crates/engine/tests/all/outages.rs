@@ -87,8 +87,14 @@ async fn sr_20_an_item_whose_records_other_writers_keep_changing_is_left_for_the
     assert!((60..=90).contains(&tried.scanner_wakes), "a pass in an interval of 750 ms: {tried:?}");
     assert!((3..=4).contains(&(tried.conflicts / tried.scanner_wakes)), "{tried:?}");
     assert_eq!((tried.scanner_errors, tried.scanner_processed), (0, 0), "{tried:?}");
+    let lag_ms = || {
+        let meter = engine.scanners().find(|(name, _)| *name == "delayed_promoter").expect("it runs").1;
+        meter.lag_ms(engine.now())
+    };
+    assert!(lag_ms() >= 59_000, "it has been due for a minute: {} ms", lag_ms());
     faulty.set_faults(Faults::default());
     linger(1_000).await;
+    assert_eq!(lag_ms(), 0);
     let found = client.get(id).await.unwrap();
     assert!(found.public_state == PublicState::Waiting && found.execution.trouble().is_none(), "{found:?}");
 }

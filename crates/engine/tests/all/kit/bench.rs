@@ -124,6 +124,22 @@ impl<S: Store> Bench<S> {
         self.probe.settle().await;
     }
 
+    /// Waits for this while the clock stands still. Only after a call that the store did not answer, and which puts a partition
+    /// aside, may some time go on.
+    pub async fn at_once(&self, what: &str, is_done: impl AsyncFn() -> bool) {
+        let until = self.hand.now() + 3_000;
+        for _ in 0..5_000 {
+            if is_done().await {
+                return self.pass(0).await;
+            }
+            let failed =
+                ["read", "scan", "commit", "now"].map(|call| self.count("weft_store_calls_total", &[call, "error"]));
+            self.pass(if failed == [0; 4] { 0 } else { 10 }).await;
+            assert!(self.hand.now() <= until, "{what}: it is late");
+        }
+        panic!("{what}: it waits for time to go on");
+    }
+
     /// Lets time go on until this is answered.
     pub async fn meanwhile<T>(&self, future: impl Future<Output = T>) -> T {
         let ticking = async {

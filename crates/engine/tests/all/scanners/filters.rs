@@ -95,7 +95,7 @@ pub async fn sc_81_what_is_not_covered_for_sure_is_left_as_it_was_and_met_again(
     assert!(raw(&bench).await == before && bench.dead_letters().await.is_empty(), "byte for byte");
 }
 
-pub async fn sr_36_a_read_that_fails_ends_the_pass_and_is_nobodys_verdict(kind: impl Kind) {
+pub async fn sr_36_sr_94_a_read_that_fails_ends_the_pass_and_is_nobodys_verdict(kind: impl Kind) {
     let bench = Bench::with(&kind, 1, filter(Some("shop"), None)).await;
     delayed(&bench, None).await;
     bench.pass(1_000).await;

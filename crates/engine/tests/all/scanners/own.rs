@@ -2,14 +2,19 @@
 
 use crate::kit::bench::Bench;
 use crate::kit::kinds::Kind;
+use crate::kit::{linger, memory};
+use futures_util::future;
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
 use weft_core::PartitionId;
 use weft_core::filter::Filter as Wanted;
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::runtime::BoxFuture;
 use weft_engine::scanner::{Report, ScanContext, Scanner};
-use weft_engine::{Cancellation, Config, Engine, OpenError, Submission};
+use weft_engine::{Cancellation, Config, Engine, OpenError, Submission, TokioRuntime};
 
 /// Cancels every execution that it may see, and keeps which pages it met.
 #[derive(Clone, Default)]
@@ -49,7 +54,7 @@ impl Scanner for Sweeper {
     }
 }
 
-pub async fn sr_31_it_sees_what_its_filter_covers_in_pages_and_acts_in_its_own_name(kind: impl Kind) {
+pub async fn sr_31_sr_92_it_sees_what_its_filter_covers_in_pages_and_acts_in_its_own_name(kind: impl Kind) {
     let sweeper = Sweeper::default();
     let filter = Filter { namespace: None, tag: Some(("team".into(), "a".into())) };
     let scanners = ScannerConfig {
@@ -96,6 +101,45 @@ pub async fn sr_30_it_passes_over_every_partition_once_in_an_interval(kind: impl
     let before = passes();
     bench.pass(5_000).await;
     assert_eq!(passes(), before, "stopped with the engine");
+}
+
+/// Its passes never end.
+#[derive(Clone, Default)]
+struct Endless(Arc<AtomicUsize>);
+
+impl Scanner for Endless {
+    fn name(&self) -> &'static str {
+        "endless"
+    }
+
+    fn interval_ms(&self) -> u64 {
+        1_000
+    }
+
+    fn scan(&self, cx: ScanContext, _: PartitionId) -> BoxFuture<Report> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            let _cx = cx;
+            future::pending().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_4_a_pass_that_never_ends_neither_holds_up_shutdown_nor_keeps_the_store_open() {
+    let endless = Endless::default();
+    let scanners = ScannerConfig { own: vec![Arc::new(endless.clone())], ..ScannerConfig::default() };
+    let store = Arc::new(memory(2));
+    let open = Arc::downgrade(&store);
+    let config = Config { scanners, ..Config::default() };
+    let engine = Engine::open_on(store, config, Arc::new(TokioRuntime::current())).await.unwrap();
+    linger(2_000).await;
+    assert_eq!(endless.0.load(Ordering::SeqCst), 2);
+    let began = Instant::now();
+    engine.shutdown().await;
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    drop(engine);
+    assert!(open.upgrade().is_none(), "another engine may open the store");
 }
 
 pub async fn sr_30_an_engine_does_not_open_with_a_scanner_that_cannot_run(kind: impl Kind) {

@@ -6,15 +6,19 @@ use crate::kit::kinds::{Kind, Memory, in_time};
 use crate::kit::log::Log;
 use crate::kit::probe::Asked;
 use crate::kit::{plant, worker};
+use futures_util::future;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::watch;
 use tracing::Level;
 use weft_core::PartitionId;
 use weft_core::record::execution::PublicState;
 use weft_core::schema::Timer;
 use weft_engine::Submission;
 use weft_engine::config::{Filter, ScannerConfig};
+use weft_engine::runtime::BoxFuture;
+use weft_engine::scanner::{Report, ScanContext, Scanner};
 use weft_store::Store;
 
 const P1: PartitionId = PartitionId(1);
@@ -78,8 +82,10 @@ async fn hides_no_other(kind: &impl Kind, silent: PartitionId) {
     }
     assert_eq!(having(&bench, 4, Timer::Until).await, BTreeSet::from([silent]), "all others were served");
     let warnings = log.take("the store did not answer a sc");
-    let named = warnings.iter().all(|(level, line)| *level == Level::WARN && line.contains("refused by the test"));
-    assert!(named && warnings.len() == 2, "one for the partition, one for all: {warnings:?}");
+    let of = |what: &str| warnings.iter().filter(|(_, line)| line.contains(what)).count();
+    let counts = (of(&format!("partition={silent} ")), of("a scan of all partitions"));
+    assert_eq!(counts, (1, 1), "one for the partition, one for all: {warnings:?}");
+    assert!(of("refused by the test") > 0 && warnings.iter().all(|(level, _)| *level == Level::WARN), "{warnings:?}");
     bench.probe.obey();
     for _ in 0..110 {
         bench.pass(100).await;
@@ -164,6 +170,95 @@ async fn sr_1_a_scanner_that_hangs_stops_no_other_and_ends_no_cycle() {
         bench.pass(1_000).await;
         assert_eq!(having(&bench, 8, Timer::Lease).await.len(), 0);
         assert!(cycles(&bench, LEASES) > stands, "SR-44");
+    })
+    .await;
+}
+
+/// A scanner of the program whose passes over one partition never end.
+struct Hanging(PartitionId);
+
+impl Scanner for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+
+    fn interval_ms(&self) -> u64 {
+        1_000
+    }
+
+    fn scan(&self, _: ScanContext, partition: PartitionId) -> BoxFuture<Report> {
+        let hangs = partition == self.0;
+        Box::pin(async move { if hangs { future::pending().await } else { Report::default() } })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_1_a_partition_in_which_another_scanner_hangs_waits_for_no_backlog_of_the_others() {
+    in_time(async {
+        let own: Vec<Arc<dyn Scanner>> = vec![Arc::new(Hanging(P1))];
+        let bench = Bench::configured_with(&Memory, 5, ScannerConfig { own, ..ScannerConfig::default() }).await;
+        spread(&bench, 3_000, 10_000).await;
+        for partition in (0..5).map(PartitionId) {
+            let waits = bench.entries_in(partition, Timer::Until).await;
+            assert!(waits > 400, "three passes in {partition}: {waits}");
+        }
+        bench.pass(9_000).await;
+        bench.asked().await;
+        bench.pass(1_000).await;
+        let asked = bench.asked().await;
+        let passes: Vec<&Asked> = asked.iter().filter(|asked| is_pass(asked, Timer::Until)).collect();
+        let first = passes.iter().position(|asked| touches(asked, P1)).expect("it is served");
+        assert!(passes.len() >= 15 && first < 5, "before any other partition has its second turn: {first}");
+    })
+    .await;
+}
+
+/// A scanner of the program whose passes take as long as the test says, on a clock that the test moves.
+#[derive(Clone)]
+struct Loaded {
+    clock: watch::Receiver<u64>,
+    takes_ms: Arc<AtomicU64>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Scanner for Loaded {
+    fn name(&self) -> &'static str {
+        "loaded"
+    }
+
+    fn interval_ms(&self) -> u64 {
+        100
+    }
+
+    fn scan(&self, _: ScanContext, _: PartitionId) -> BoxFuture<Report> {
+        let mut loaded = self.clone();
+        Box::pin(async move {
+            loaded.under_way.fetch_add(1, Ordering::SeqCst);
+            let ends_at = *loaded.clock.borrow() + loaded.takes_ms.load(Ordering::SeqCst);
+            loaded.clock.wait_for(|now| *now >= ends_at).await.expect("the test moves it");
+            loaded.under_way.fetch_sub(1, Ordering::SeqCst);
+            Report::default()
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sr_1_passes_that_all_take_longer_than_a_second_do_not_pile_up() {
+    in_time(async {
+        let clock = watch::Sender::new(0);
+        let (takes_ms, under_way) = (Arc::<AtomicU64>::default(), Arc::<AtomicUsize>::default());
+        let loaded = Loaded { clock: clock.subscribe(), takes_ms: takes_ms.clone(), under_way: under_way.clone() };
+        let own: Vec<Arc<dyn Scanner>> = vec![Arc::new(loaded)];
+        let bench = Bench::configured_with(&Memory, 64, ScannerConfig { own, ..ScannerConfig::default() }).await;
+        let mut most = 0;
+        for turn in 0..400 {
+            // The store is fast at first.
+            takes_ms.store(if turn < 40 { 0 } else { 1_500 }, Ordering::SeqCst);
+            clock.send_modify(|now| *now += 50);
+            bench.pass(50).await;
+            most = most.max(under_way.load(Ordering::SeqCst));
+        }
+        assert_eq!(most, 8, "four that have a place, and four that gave theirs up");
     })
     .await;
 }
