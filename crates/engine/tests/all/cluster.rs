@@ -68,5 +68,7 @@ async fn sr_10_sr_17_sd_30_a_primary_that_gives_no_answer_holds_up_no_timer_and_
     late_ms.sort_unstable();
     assert_eq!(late_ms.len(), expected, "all that the other primaries have was handed out in time: {late_ms:?}");
     let (median, most) = (late_ms[expected / 2], late_ms[expected - 1]);
-    assert!(median <= 100 && most <= 3_000, "late by {median} ms, at most {most} ms: {late_ms:?}");
+    // A call of the silent primary takes ten seconds, and so would whatever waits for one. Three servers on a busy machine
+    // take a second now and then.
+    assert!(median <= 1_000 && most <= 6_000, "late by {median} ms, at most {most} ms: {late_ms:?}");
 }

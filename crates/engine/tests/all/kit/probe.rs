@@ -63,32 +63,14 @@ pub struct Probe<S> {
     observe: Mutex<Option<Observe>>,
     /// How long a commit takes before it reaches the store, on tokio's clock.
     slow_ms: AtomicU64,
-    /// Calls that have not been answered.
-    under_way: AtomicUsize,
-    /// The last of them was answered.
-    answered: Notify,
 }
 
 impl<S: Store> Probe<S> {
     pub fn new(inner: Arc<S>, hand: Hand) -> Arc<Self> {
         let (asked, refuse, edit) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (observe, slow_ms, under_way) = (Mutex::default(), AtomicU64::new(0), AtomicUsize::new(0));
-        let (answered, released) = (Notify::new(), Notify::new());
+        let (observe, slow_ms, released) = (Mutex::default(), AtomicU64::new(0), Notify::new());
         let (stall, panic) = (Mutex::default(), Mutex::default());
-        Arc::new(Self {
-            inner,
-            hand,
-            asked,
-            refuse,
-            stall,
-            panic,
-            released,
-            edit,
-            observe,
-            slow_ms,
-            under_way,
-            answered,
-        })
+        Arc::new(Self { inner, hand, asked, refuse, stall, panic, released, edit, observe, slow_ms })
     }
 
     /// Calls that this says yes to fail from now on.
@@ -146,17 +128,7 @@ impl<S: Store> Probe<S> {
     /// Waits until the store was asked nothing that it has not answered, and nobody makes more of the answers: all that
     /// can be done at this moment of the test's clock is done.
     pub async fn settle(&self) {
-        loop {
-            // Tasks share one thread: after as many turns, whoever had an answer has asked the next question.
-            for _ in 0..32 {
-                tokio::task::yield_now().await;
-            }
-            let answered = self.answered.notified();
-            if self.under_way.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            answered.await;
-        }
+        self.hand.calls().settle().await;
     }
 
     fn note(&self, asked: Asked) -> Result<(), Error> {
@@ -164,27 +136,11 @@ impl<S: Store> Probe<S> {
         self.asked.lock().unwrap().push(asked);
         if refused { Err(Error::unavailable("refused by the test")) } else { Ok(()) }
     }
-
-    fn begin(&self) -> UnderWay<'_> {
-        self.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay(&self.under_way, &self.answered)
-    }
-}
-
-/// A call that ends when this is dropped, answered or not.
-struct UnderWay<'a>(&'a AtomicUsize, &'a Notify);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        if self.0.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.1.notify_waiters();
-        }
-    }
 }
 
 impl<S: Store> Store for Probe<S> {
     async fn read(&self, partition: PartitionId, keys: Vec<(Key, PartMask)>) -> Result<Read, Error> {
-        let _call = self.begin();
+        let _call = self.hand.calls().begin();
         self.note(Asked::Read(partition, keys.iter().map(|(key, _)| *key).collect()))?;
         self.inner.read(partition, keys).await
     }
@@ -198,7 +154,7 @@ impl<S: Store> Store for Probe<S> {
         }
         let panics = self.panic.lock().unwrap().as_ref().is_some_and(|panic| panic(&asked));
         assert!(!panics, "wanted by the test");
-        let _call = self.begin();
+        let _call = self.hand.calls().begin();
         self.note(Asked::Scan(partition, scan.clone()))?;
         let mut pages = self.inner.scan(partition, scan.clone()).await?;
         if let Some(edit) = &*self.edit.lock().unwrap() {
@@ -208,7 +164,7 @@ impl<S: Store> Store for Probe<S> {
     }
 
     async fn commit(&self, partition: PartitionId, batch: Batch) -> Outcome {
-        let _call = self.begin();
+        let _call = self.hand.calls().begin();
         let keys = batch.writes.iter().map(|write| write.key).collect();
         if let Err(error) = self.note(Asked::Commit(partition, keys)) {
             return Outcome::NotApplied { retry_after_ms: 1, source: Arc::new(error) };
@@ -226,7 +182,7 @@ impl<S: Store> Store for Probe<S> {
     }
 
     async fn resolve(&self, partition: PartitionId, id: CommitId) -> Result<Resolution, Error> {
-        let _call = self.begin();
+        let _call = self.hand.calls().begin();
         self.inner.resolve(partition, id).await
     }
 

@@ -45,12 +45,16 @@ async fn race(bench: &Bench<impl Store>, siblings: usize, tag: Option<&str>) -> 
 
 /// Completes the siblings of a race, in as many claims as that takes.
 async fn end_siblings(bench: &Bench<impl Store>, mut siblings: usize) {
-    while siblings > 0 {
+    for _ in 0..1_000 {
+        if siblings == 0 {
+            return;
+        }
         for work in claim_all(&bench.client, 3).await.iter().filter(|work| key_of(work) != "j") {
             bench.client.complete(Completion::of(work)).await.unwrap();
             siblings -= 1;
         }
     }
+    panic!("{siblings} siblings cannot be claimed");
 }
 
 /// Starts a race whose siblings are owed a cancel from now on.
@@ -100,7 +104,8 @@ pub async fn sc_37_the_runner_begins_the_safety_net_for_entries_of_its_age(kind:
     bench.pass(9_999).await;
     assert_eq!((bench.entries(Timer::GroupCancel).await, action(&bench, Reconciled::DrainCompleted)), (1, 0));
     bench.pass(1).await;
-    assert_eq!((bench.entries(Timer::GroupCancel).await, action(&bench, Reconciled::DrainCompleted)), (0, 1));
+    bench.at_once("the safety net", async || bench.entries(Timer::GroupCancel).await == 0).await;
+    assert_eq!(action(&bench, Reconciled::DrainCompleted), 1);
     assert_eq!(bench.record(flow).await.hot.works, 0);
 }
 
@@ -215,11 +220,12 @@ pub async fn sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_an
     }
     assert_eq!((items(&bench, NAME, "processed"), action(&bench, Reconciled::DrainCompleted)), (1, 1));
     assert_eq!(bench.entries(Timer::GroupCancel).await, 0);
-    let before = errors();
+    log.take("");
     for _ in 0..30 {
         bench.pass(1_000).await;
     }
-    assert_eq!((items(&bench, NAME, "processed"), errors()), (1, before), "an empty one is none");
+    assert_eq!(items(&bench, NAME, "processed"), 1);
+    assert!(log.take("refused by the test").is_empty(), "an empty one is none");
 }
 
 pub async fn sc_42_the_runner_removes_poison_once_and_serves_its_neighbour(kind: impl Kind) {
@@ -246,7 +252,7 @@ pub async fn sc_42_the_runner_removes_poison_once_and_serves_its_neighbour(kind:
     let warnings = log.take("poison entry removed");
     assert!(warnings.len() >= 5 && warnings.iter().all(|(level, _)| *level == Level::WARN), "{warnings:?}");
     let removed = items(&bench, NAME, "poison") + items(&bench, DISPATCHER, "poison");
-    assert_eq!((removed, bench.engine.stats().scanner_errors), (warnings.len() as u64, warnings.len() as u64));
+    assert_eq!(removed, warnings.len() as u64);
     assert_eq!(action(&bench, Reconciled::DrainCompleted), 1, "its neighbour is handled");
     assert_eq!(bench.record(flow).await.hot.works, 0);
 }

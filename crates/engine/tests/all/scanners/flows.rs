@@ -194,12 +194,10 @@ pub async fn sr_40_a_count_that_meets_what_cannot_be_read_leaves_the_gauge_as_it
     plant::change_flow(&*bench.store, flows[&PartitionId(1)], |flow| flow.summary.cancel_owed = 1).await;
     for partition in [first, PartitionId(1), last] {
         bench.probe.refuse(move |asked| matches!(asked, Asked::Read(of, keys) if *of == partition && keys.iter().any(|key| matches!(key, Key::Flow(_)))));
-        assert_eq!(gauge(&bench, NAME).await, 6.0, "the flow of {partition} could not be read");
-        let lines = log.take("not counted in every partition");
-        let named = |line: &str| line.contains("scanner=\"cancel_reconciler\"") && line.contains("refused by the test");
+        let lines = partial_counts(&bench, &log, 6.0, "refused by the test").await;
         assert!(
-            !lines.is_empty() && lines.iter().all(|(level, line)| *level == Level::DEBUG && named(line)),
-            "{lines:?}"
+            lines.iter().all(|(level, _)| *level == Level::DEBUG),
+            "the flow of {partition} could not be read: {lines:?}"
         );
     }
     bench.probe.refuse(|asked| matches!(asked, Asked::Scan(None, scan) if scan.limit > 1_000));
@@ -208,8 +206,22 @@ pub async fn sr_40_a_count_that_meets_what_cannot_be_read_leaves_the_gauge_as_it
     until_gauge(&bench, NAME, 5.0).await;
     plant::damage(&*bench.store, Key::Flow(flows[&last]), weft_core::schema::flow::SUMMARY).await;
     plant::change_flow(&*bench.store, flows[&first], |flow| flow.summary.cancel_owed = 1).await;
-    assert_eq!(gauge(&bench, NAME).await, 5.0, "damaged is neither zero nor left out");
-    assert!(!log.take("does not decode").is_empty());
+    // Damaged is neither zero nor left out.
+    partial_counts(&bench, &log, 5.0, "does not decode").await;
+}
+
+/// The lines of counts that ended with this error, while the gauge of cancels stays as it was.
+async fn partial_counts(bench: &Bench<impl Store>, log: &Log, stays: f64, error: &str) -> Vec<(Level, String)> {
+    log.take("");
+    for _ in 0..COUNTS {
+        assert_eq!(gauge(bench, "weft_cancel_backlog").await, stays);
+        let mut lines = log.take("not counted in every partition");
+        lines.retain(|(_, line)| line.contains("scanner=\"cancel_reconciler\"") && line.contains(error));
+        if !lines.is_empty() {
+            return lines;
+        }
+    }
+    panic!("no count ended with: {error}");
 }
 
 pub async fn sc_160_the_backlog_counts_members_and_not_flows(kind: impl Kind) {

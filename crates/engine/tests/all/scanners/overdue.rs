@@ -98,14 +98,7 @@ pub async fn sr_53_what_became_due_in_an_hour_without_a_node_is_handled_once_and
 
     let bench = bench.run().await;
     let items = |scanner: &str, result: &str| bench.count("weft_scanner_items_total", &[scanner, result]);
-    for turn in 0.. {
-        if due(&bench, now).await.values().all(|left| *left == 0) {
-            break;
-        }
-        assert!(turn < 1_000, "left without time going on: {:?}", due(&bench, now).await);
-        bench.pass(0).await;
-    }
-    bench.pass(0).await;
+    bench.at_once("all that is due", async || due(&bench, now).await.values().all(|left| *left == 0)).await;
     let handled: BTreeMap<&str, u64> = expected.keys().map(|scanner| (*scanner, items(scanner, "processed"))).collect();
     assert_eq!(handled, expected, "each once");
     for scanner in expected.keys() {
