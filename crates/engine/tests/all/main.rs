@@ -8,6 +8,7 @@ mod bulk;
 mod calls;
 mod claims;
 mod cluster;
+mod explanations;
 mod flows;
 mod keys;
 mod kit;
