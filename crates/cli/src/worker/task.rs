@@ -2,7 +2,7 @@
 
 use crate::render::plain;
 use std::collections::{BTreeSet, HashMap};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -117,6 +117,12 @@ pub async fn run(
             tokio::join!(ran, tell(&ctx, said))
         }
         Err(NoInputs::NotFetched(failure)) => return Err(failure),
+        // Another machine cannot give the files these names either.
+        Err(NoInputs::NotWritten(error))
+            if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::InvalidFilename) =>
+        {
+            return Err(Failure::retry(format!("could not write its inputs to files: {error}")));
+        }
         Err(NoInputs::NotWritten(error)) => {
             (Finish::NotPrepared(format!("could not write its inputs to files: {error}")), Ok(()))
         }

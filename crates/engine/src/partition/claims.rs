@@ -592,16 +592,14 @@ impl Partition {
                 self.claims.reloads = 0;
                 Taken::Lease(claimed)
             }
-            Ran::Answer(Err(Rejection::Internal { what }), looked) => {
+            // Records of different moments may only look as if an invariant broke, and the work is ready.
+            Ran::Answer(Err(Rejection::Internal { what }), looked)
+                if self.claims.reloads < RELOADS_MAX && self.is_mixed(&looked) =>
+            {
                 tracing::warn!(partition = %self.id, execution = %id, %what, "not leased; loading again");
                 self.effort.violations += 1;
-                // Records of different moments may only look as if an invariant broke, and the work is ready.
-                let again = self.claims.reloads < RELOADS_MAX && self.is_mixed(&looked);
-                let misses = self.forget_looked(&looked);
-                if !again {
-                    return Taken::Refused;
-                }
                 self.claims.reloads += 1;
+                let misses = self.forget_looked(&looked);
                 self.want(misses);
                 Taken::Miss
             }

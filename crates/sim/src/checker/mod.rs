@@ -398,7 +398,10 @@ impl Judge {
                 if self.applied.contains_key(&id) {
                     self.violation("RI-3", format!("`resolve` said that {id} was not applied, but it was"));
                 }
-                self.barred.insert(id, partition);
+                if self.barred.insert(id, partition).is_none() {
+                    // The bar takes a position of its own.
+                    *self.losses.highest.entry(partition).or_default() += 1;
+                }
             }
             Resolution::Applied { position } => {
                 if self.applied.get(&id).map(|(_, head)| head.position) != Some(position) {
