@@ -259,8 +259,7 @@ impl Runner {
             Err(error) => {
                 self.unanswered(None, &error);
                 self.looks.retry(self.shared.runtime.clock());
-                // The round over single partitions is left out.
-                planted::on(Defect::DeadPartitionHidesOthers)
+                false
             }
         };
         if self.looks.awaits_joint() {
@@ -270,6 +269,8 @@ impl Runner {
 
     fn joint_over(&mut self, showed_all: bool) {
         let aside = |partition| self.aside.contains_key(&partition);
+        // With the defect no partition is ever looked at by itself.
+        let showed_all = showed_all || planted::on(Defect::DeadPartitionHidesOthers);
         if self.looks.joint_over(showed_all, self.shared.membership.mine(), aside) {
             self.begin_cycles();
         }
