@@ -360,7 +360,8 @@ impl Partition {
         self.flying.as_ref().and_then(|flying| flying.unknown.as_ref()).is_some_and(|unknown| unknown.told)
     }
 
-    /// Nobody waits behind a commit that was given up: nothing of these calls was sent, and claims get work elsewhere.
+    /// Refuses the calls behind a commit in flight that was given up: nothing of them was sent, and claims find work in other
+    /// partitions.
     pub(super) fn refuse_behind(&mut self) {
         let refusal = Rejection::Unavailable { retry_after_ms: 500, outcome_unknown: false };
         if !self.open.is_empty() {
@@ -440,9 +441,11 @@ impl Partition {
         self.reset_after_failure();
     }
 
-    /// Puts these commands, and behind them those of the open batch, back to where they came from.
+    /// Puts these commands, behind them those of the open batch, and behind these what waits for records, back to where they
+    /// came from: in the order in which they came in.
     pub(super) fn take_back(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
         let open = std::mem::take(&mut self.open);
+        self.put_stalled_back();
         for served in served.into_iter().chain(open.served).rev() {
             self.claims.give_back(served);
         }

@@ -97,11 +97,16 @@ impl Partition {
         }
     }
 
-    pub(super) fn unstall(&mut self) {
+    /// Puts items that wait for records back to the queue.
+    pub(super) fn put_stalled_back(&mut self) {
         self.stalled_jobs.clear();
         for item in std::mem::take(&mut self.stalled).into_iter().rev() {
             self.put_back(item);
         }
+    }
+
+    pub(super) fn unstall(&mut self) {
+        self.put_stalled_back();
         self.claims.retry_all();
         self.resume_claims();
     }

@@ -233,7 +233,7 @@ impl Partition {
         self.take_back(Vec::new(), Vec::new());
     }
 
-    /// Goes on with a position that was heard while another proof was acted on.
+    /// Continues with the next position that another node reported while an earlier proof was handled.
     fn prove_next(&mut self) {
         if let Some((generation, seq)) = self.loss.heard.pop_first() {
             self.prove(Position { generation, seq }, true, self.head);

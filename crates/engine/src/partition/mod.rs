@@ -512,6 +512,12 @@ impl Partition {
                 // Other nodes keep writing these records, so nothing shows whether an invariant is broken.
                 Err(CONTENDED)
             }
+            // A refusal is verified by no commit. Between two moments another node may have done what is refused here.
+            Ran::Answer(Err(_), looked) if item.reloads == 0 && self.is_mixed(&looked) => {
+                item.reloads += 1;
+                let misses = self.forget_looked(&looked);
+                return self.stall(item, misses);
+            }
             Ran::Answer(answer, _) => answer,
             Ran::Miss(misses) => {
                 item.rounds += 1;
@@ -533,13 +539,17 @@ impl Partition {
 
     /// Drops what a command has read from memory. Returns what loads all of it together again.
     fn forget_looked(&mut self, looked: &Looked) -> Vec<Miss> {
-        // With the parts that were loaded before: missing ones would be read in another turn than the rest.
-        let loaded = |key: &Key| self.cache.record(key).map_or(PartMask::NONE, Record::loaded);
-        let records = looked.reads.iter().map(|key| Miss::Record(*key, loaded(key)));
+        let records = looked.reads.iter().map(|key| Miss::Record(*key, self.loaded_parts(key)));
         let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect();
         self.forget(&looked.reads);
         self.lists.forget(&looked.lists);
         misses
+    }
+
+    /// The parts of a record that are in memory. Who reads it again together with others reads all of these: missing ones
+    /// would be read in another turn than the rest.
+    fn loaded_parts(&self, key: &Key) -> PartMask {
+        self.cache.record(key).map_or(PartMask::NONE, Record::loaded)
     }
 
     /// Whether a command read records of different moments, between which another node may have written: those that the
@@ -617,21 +627,24 @@ impl Partition {
         Vec::new()
     }
 
-    /// An answer that writes nothing is verified by no commit. On a shared store it must rest on fresh records.
+    /// An answer that writes nothing is verified by no commit. On a shared store it must rest on records that were read since
+    /// the call came in. If one was not, all are read again, together: one that is fresh by itself may be older than what
+    /// another node then did to the rest.
     fn unless_stale(&self, looked: Looked, turn: u64, answer: Answer) -> Ran {
         if self.node.description.exclusive {
             return Ran::Answer(answer, looked);
         }
-        let stale = |key: &&Key| {
-            self.open.overlay.get(key).is_none()
-                && !self.flying.as_ref().is_some_and(|flying| flying.has(key))
-                && self.cache.is_older(key, turn)
+        let is_ours = |key: &Key| {
+            self.open.overlay.get(key).is_some() || self.flying.as_ref().is_some_and(|flying| flying.has(key))
         };
-        let mut old: Vec<Miss> =
-            looked.reads.iter().filter(stale).map(|key| Miss::Record(*key, PartMask::NONE)).collect();
-        let old_lists = looked.lists.iter().filter(|rest| self.lists.is_older(rest, turn));
-        old.extend(old_lists.map(|(list, after)| Miss::List(*list, *after)));
-        if old.is_empty() { Ran::Answer(answer, looked) } else { Ran::Miss(old) }
+        let others: Vec<&Key> = looked.reads.iter().filter(|key| !is_ours(key)).collect();
+        let is_fresh = !others.iter().any(|key| self.cache.is_older(key, turn))
+            && !looked.lists.iter().any(|rest| self.lists.is_older(rest, turn));
+        if is_fresh {
+            return Ran::Answer(answer, looked);
+        }
+        let records = others.into_iter().map(|key| Miss::Record(*key, self.loaded_parts(key)));
+        Ran::Miss(records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect())
     }
 
     /// Tells the ready queues what a command changed.

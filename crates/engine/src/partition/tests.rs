@@ -150,9 +150,13 @@ impl Bench {
     }
 
     fn call(&mut self, principal: Principal, command: Command) -> oneshot::Receiver<Vec<Answer>> {
-        let call = Call { principal, request_id: None, expected_revision: None, command };
+        self.send(vec![Call { principal, request_id: None, expected_revision: None, command }])
+    }
+
+    /// The calls of one batch.
+    fn send(&mut self, calls: Vec<Call>) -> oneshot::Receiver<Vec<Answer>> {
         let (reply, answer) = oneshot::channel();
-        self.partition.handle(Input::Job(Job::new(vec![call], reply)));
+        self.partition.handle(Input::Job(Job::new(calls, reply)));
         answer
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use weft_core::change::{Body, Change, Write};
-use weft_core::command::{CancelFlow, DeadlineWish, Downstream, Release, Replay, SealFlow, Steps};
+use weft_core::command::{CancelFlow, Complete, DeadlineWish, Downstream, Progress, Release, Replay, SealFlow, Steps};
 use weft_core::command::{ChangePriority, ChildrenRule, Fence, ForceFail, Hold, NewEdge, NewFlow, NewMember};
 use weft_core::command::{Submit, SubmitFlow, WaitChildren};
 use weft_core::flow::member_id;
@@ -524,4 +524,57 @@ fn an_answer_that_writes_nothing_rests_on_a_list_that_was_scanned_since_the_call
     wait(&mut bench);
     bench.settle();
     assert_eq!(family.waited_for(&bench), [second]);
+}
+
+/// A call of the shop under this request id.
+fn request(id: &'static str, command: Command) -> Call {
+    Call { principal: shop(), request_id: Some(id.into()), expected_revision: None, command }
+}
+
+#[test]
+fn ex_79_a_refusal_of_a_repeat_rests_on_records_of_one_moment() {
+    for is_cached in [true, false] {
+        let mut other = Bench::new(Config::default());
+        let id = other.submit(Submission::new("mail"));
+        other.settle();
+        let mut bench = other.beside();
+        if is_cached {
+            let change = ChangePriority { id, priority: 7, reason: "".into() };
+            bench.done(Command::ChangePriority(change)).expect("it is in the cache from now on");
+        }
+        other.done(force_fail(id)).expect("it ends");
+        let mut answer = bench.send(vec![request("r", replay(id))]);
+        bench.step();
+        let Some(Effect::Load { keys, .. }) = bench.calls.first() else { panic!("the kept reply is looked up") };
+        let kept = keys.iter().map(|(key, _)| *key).find(|key| matches!(key, Key::Dedup(..))).expect("by its key");
+        // The reply is looked up before the other node does what was asked for, and the execution is read after it.
+        bench.answer_load(true, kept, || {
+            other.send(vec![request("r", replay(id))]);
+            other.settle();
+        });
+        bench.settle();
+        let answer = answer.try_recv().expect("it is answered").remove(0);
+        assert!(answer.as_ref().is_ok_and(|applied| applied.repeated), "cached: {is_cached}, {answer:?}");
+    }
+}
+
+#[test]
+fn ex_11_calls_of_one_batch_are_applied_in_order_also_after_a_conflict() {
+    let mut other = Bench::new(Config::default());
+    let mut bench = other.beside();
+    let family = Family::new(&mut bench);
+    let (id, fence) = (family.parent, Some(family.fence));
+    let progress = Progress { id, fence, percent: Some(50), message: None, checkpoint: None, renew_ms: None };
+    let complete = Complete { id, fence, result: None, content_type: None, steps: Vec::new() };
+    // The second waits for the look-up of its request while the first is committed.
+    let progress = Call { request_id: None, ..request("", Command::Progress(progress)) };
+    let mut answers = bench.send(vec![progress, request("r", Command::Complete(complete))]);
+    bench.step();
+    let change = ChangePriority { id, priority: 3, reason: "".into() };
+    other.done(Command::ChangePriority(change)).expect("it is changed");
+    let commit = pick(&mut bench, is_commit);
+    answer(&mut bench, commit);
+    bench.settle();
+    let answers = answers.try_recv().expect("they are answered");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
 }
