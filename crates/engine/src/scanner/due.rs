@@ -247,8 +247,13 @@ impl Pass {
                 Ok(Step::End) => break,
                 Err(rejection) => Err(rejection),
             };
+            // One wait for a store that does not answer is enough: the rest of the page is left to the next pass.
+            let is_last = matches!(&call, Err(rejection) if is_outage(rejection));
             calls.push(call);
             called.push(item);
+            if is_last {
+                break;
+            }
         }
         let answers = match calls.is_empty() {
             true => Vec::new(),
@@ -632,7 +637,7 @@ fn is_failure(rejection: &Rejection) -> bool {
     !is_left && !is_outage(rejection)
 }
 
-/// Those of the records that do not decode, and why; `None` if the store does not answer. Reads every part: a command may have
+/// The records under `keys` that do not decode, each with its error; `None` if the store does not answer. Reads every part: a command may have
 /// failed on a part that most commands do not load.
 async fn damages(cx: &ScanContext, partition: PartitionId, keys: BTreeSet<Key>) -> Option<BTreeMap<Key, DecodeError>> {
     let wanted = keys.iter().map(|key| (*key, PartMask::ALL)).collect();

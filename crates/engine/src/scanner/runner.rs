@@ -29,9 +29,10 @@ use weft_store::{Error, Page, Range, Scan, Target};
 const RESTART_PANIC_MS: u64 = 5_000;
 /// A pass that has run for this time goes on and no longer counts against `scanners.at_once`: it gives its place up.
 const PLACE_MS: u64 = 1_000;
-/// How long a pass keeps its place if its partition is likely to give no answer: when many partitions are silent, each must not
-/// cost the others a second. It is if no look is answered there, or if one pass of the scanner has run for a second while a
-/// later one ended within this time: in a store that is slow everywhere none does, and each pass keeps its place for a second.
+/// How long a pass keeps its place if its partition is likely to give no answer: when many partitions are silent, each must
+/// not cost the others a second. A partition is likely to give none if no look is answered there, or if one pass of the scanner
+/// has run for a second while a later one ended within this time: in a store that is slow everywhere none does, and each pass
+/// keeps its place for a second.
 const PLACE_SHORT_MS: u64 = 50;
 /// How long shutdown lets a pass of the embedding program's scanner go on, which may not look whether the node stops.
 const OWN_GRACE_MS: u64 = 5_000;
@@ -287,7 +288,7 @@ impl Runner {
             }
             Err(error) => {
                 self.unanswered(Some(partition), &error);
-                self.put_aside(partition, true);
+                self.put_aside(partition, true, None);
             }
         }
     }
@@ -364,15 +365,17 @@ impl Runner {
         let is_due = |(duty, due): &(&Duty, &Due)| {
             due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
         };
-        // Partitions that answer come first: one that does not must not take their places.
+        // Partitions that answer come first: one that does not must not take their places. In one that was put aside the
+        // scanners probe in turn: if the calls of one fail and the others' would not, they must not wait for it.
         let silent = self.silent(clock);
-        let order = |(duty, due): (&Duty, &Due)| (silent.contains(&duty.1), *due, *duty);
-        let mut due: Vec<(bool, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
+        let turn = |duty: &Duty| self.aside.get(&duty.1).map_or(0, |aside| aside.turn(duty.0));
+        let order = |(duty, due): (&Duty, &Due)| (silent.contains(&duty.1), turn(duty), *due, *duty);
+        let mut due: Vec<(bool, u32, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
         due.sort();
         let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !self.scanners[duty.0].timers().is_empty();
         let waiting: BTreeSet<PartitionId> =
-            due.iter().map(|(_, _, duty)| duty).filter(|duty| may_probe(duty)).map(|duty| duty.1).collect();
-        for (_, due, duty) in due {
+            due.iter().map(|(_, _, _, duty)| duty).filter(|duty| may_probe(duty)).map(|duty| duty.1).collect();
+        for (_, _, due, duty) in due {
             if taken[duty.0] >= shared.config.scanners.at_once || shared.is_closing() {
                 continue;
             }
@@ -475,7 +478,7 @@ impl Runner {
                 self.panicked.insert(duty, now + RESTART_PANIC_MS);
                 self.keep(duty, due);
                 if is_probe {
-                    self.put_aside(partition, true);
+                    self.put_aside(partition, true, Some(place));
                 }
                 let report = Report { errors: 1, ..Report::default() };
                 return self.cycles[place].passed(partition, &report, None);
@@ -490,7 +493,7 @@ impl Runner {
         self.cycles[place].passed(partition, &report, backlog);
         if unanswered {
             self.keep(duty, due);
-            return self.put_aside(partition, is_probe);
+            return self.put_aside(partition, is_probe, Some(place));
         }
         if is_probe {
             self.aside.remove(&partition);
@@ -528,13 +531,22 @@ impl Runner {
         *known = due.min(*known);
     }
 
-    /// Stops passes over a partition whose store calls fail, until a probe succeeds. Failed probes lengthen the pause.
-    fn put_aside(&mut self, partition: PartitionId, is_probe: bool) {
+    /// Stops passes over a partition in which a store call of this scanner, or a look, has failed, until a probe succeeds.
+    /// Failed probes lengthen the pause.
+    fn put_aside(&mut self, partition: PartitionId, is_probe: bool, scanner: Option<usize>) {
         let clock = self.shared.runtime.clock();
-        match self.aside.entry(partition) {
-            Entry::Vacant(entry) => drop(entry.insert(Aside::new(clock))),
-            Entry::Occupied(mut entry) if is_probe => entry.get_mut().probe_failed(clock),
-            Entry::Occupied(_) => {}
+        let aside = match self.aside.entry(partition) {
+            Entry::Vacant(entry) => entry.insert(Aside::new(clock)),
+            Entry::Occupied(entry) => {
+                let aside = entry.into_mut();
+                if is_probe {
+                    aside.probe_failed(clock);
+                }
+                aside
+            }
+        };
+        if let Some(scanner) = scanner {
+            aside.failed(scanner);
         }
         for cycles in &mut self.cycles {
             cycles.leave_out(partition);

@@ -16,9 +16,9 @@ use weft_core::record::member::{GroupPolicy, Then};
 use weft_core::reply::Reconciled;
 use weft_core::schema::{Due, Kind as RecordKind, Timer, execution as schema};
 use weft_core::{ExecutionId, FlowId, Time};
-use weft_engine::Completion;
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::flow::{FlowSubmission, Member};
+use weft_engine::{Completion, Submission};
 use weft_store::Store;
 
 const NAME: &str = "edge_cancel_reconciler";
@@ -226,6 +226,27 @@ pub async fn sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_an
     }
     assert_eq!(items(&bench, NAME, "processed"), 1);
     assert!(log.take("refused by the test").is_empty(), "an empty one is none");
+}
+
+pub async fn sr_1_a_scanner_whose_page_cannot_be_read_keeps_no_other_from_its_partition(kind: impl Kind) {
+    let bench = Bench::configured(&kind, without_dispatcher()).await;
+    let flow = race(&bench, 2, None).await;
+    end_siblings(&bench, 2).await;
+    plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    let bench = bench.again().await;
+    bench.probe.refuse(|asked| asked.due() == Some(Timer::GroupCancel as i64));
+    for _ in 0..15 {
+        bench.pass(1_000).await;
+    }
+    assert!(bench.engine.stats().scanner_errors > 0, "the partition was put aside");
+    for round in 1..=3 {
+        bench.client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
+        for _ in 0..25 {
+            bench.pass(1_000).await;
+        }
+        assert_eq!(items(&bench, "delayed_promoter", "processed"), round, "within a probe or two");
+    }
+    assert_eq!(items(&bench, NAME, "processed"), 0, "its page is still refused");
 }
 
 pub async fn sc_42_the_runner_removes_poison_once_and_serves_its_neighbour(kind: impl Kind) {

@@ -35,6 +35,7 @@ on_every_store! {
     leases::sr_10_a_pass_waits_for_an_outage_once_and_not_for_each_process,
     edge_cancel::sr_26_damage_in_a_part_that_few_commands_load_is_parked_at_once,
     edge_cancel::sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_and_comes_back,
+    edge_cancel::sr_1_a_scanner_whose_page_cannot_be_read_keeps_no_other_from_its_partition,
     edge_cancel::sc_42_the_runner_removes_poison_once_and_serves_its_neighbour,
     dependency::sc_127_two_nodes_whose_runners_meet_a_continuation_do_what_one_does,
     dependency::sc_127_two_nodes_that_run_a_continuation_at_once_do_what_one_does,

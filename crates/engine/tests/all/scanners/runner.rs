@@ -380,7 +380,11 @@ async fn sr_17_a_partition_that_takes_no_commit_is_tried_less_and_less_and_then_
         }
         let asked = bench.asked().await;
         let began = timers.map(|timer| asked.iter().position(|asked| touches(asked, P1) && is_pass(asked, timer)));
-        assert!(began.is_sorted() && began[0].is_some(), "in due order: {began:?}");
+        assert!(began.iter().all(Option::is_some), "{began:?}");
+        // Any of them may have been the probe, which is first; the others begin behind it.
+        let probe = began.iter().min().expect("there are three");
+        let behind: Vec<_> = began.iter().filter(|at| *at != probe).collect();
+        assert!(behind.is_sorted(), "in due order: {began:?}");
         assert_eq!(plant::dead_letters(&*bench.store, P1).await.len(), 0, "SR-20");
     })
     .await;
