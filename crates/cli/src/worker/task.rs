@@ -22,8 +22,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Executions whose pauses are remembered.
 const PAUSES_MAX: usize = 10_000;
 
-/// A worker gives up after this many tasks in a row whose program did not run, if they are of so many executions: a single
-/// one may be at fault itself, and would stop one worker after the other.
+/// A worker gives up after this many tasks in a row whose program did not run. If one has run before, they must be of so many
+/// executions: a single one may be at fault itself, and must not stop a worker that serves others.
 pub const NOT_STARTED_MAX: usize = 5;
 const EXECUTIONS_MIN: usize = 2;
 const _: () = assert!(EXECUTIONS_MIN <= NOT_STARTED_MAX);
@@ -41,6 +41,8 @@ pub struct Reason {
 struct Row {
     tasks: usize,
     executions: BTreeSet<String>,
+    /// A program of this worker has run
+    has_run: bool,
     /// Why the last of them did not run
     reason: Option<Reason>,
 }
@@ -53,7 +55,7 @@ impl Row {
     }
 
     fn is_too_long(&self) -> bool {
-        self.tasks >= NOT_STARTED_MAX && self.executions.len() >= EXECUTIONS_MIN
+        self.tasks >= NOT_STARTED_MAX && (!self.has_run || self.executions.len() >= EXECUTIONS_MIN)
     }
 }
 
@@ -71,7 +73,7 @@ impl NotStarted {
             Finish::NotStarted(why) => row.add(execution, why, true),
             Finish::NotPrepared(why) => row.add(execution, why, false),
             Finish::Stopped => {}
-            _ => *row = Row::default(),
+            _ => *row = Row { has_run: true, ..Row::default() },
         });
         if !matches!(finish, Finish::NotStarted(_) | Finish::NotPrepared(_) | Finish::Stopped) {
             self.pauses().remove(execution);
@@ -95,7 +97,8 @@ impl NotStarted {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row, of at least two executions.
+    /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row; of at least two executions if a program has
+    /// run before.
     pub async fn too_many(&self) -> Reason {
         let mut seen = self.row.subscribe();
         let row = seen.wait_for(Row::is_too_long).await.expect("the sender is borrowed here");
@@ -335,6 +338,7 @@ mod tests {
         let seen = NotStarted::default();
         let bad = || seen.see("bad", &Finish::NotStarted("exited with code 127".into()));
         let gives_up = || seen.too_many().now_or_never().is_some();
+        seen.see("other", &Finish::Completed { result: None });
         (0..3 * NOT_STARTED_MAX).for_each(|_| bad());
         assert!(!gives_up());
         seen.see("other", &Finish::Completed { result: None });
@@ -343,5 +347,14 @@ mod tests {
         assert!(!gives_up(), "two tasks in a row");
         (2..NOT_STARTED_MAX).for_each(|_| bad());
         assert!(gives_up(), "of two executions");
+    }
+
+    #[test]
+    fn cli_12_a_worker_none_of_whose_programs_ever_ran_stops_after_five_tasks_of_one_execution() {
+        let seen = NotStarted::default();
+        for number in 1..=NOT_STARTED_MAX {
+            seen.see("only", &Finish::NotStarted("exited with code 127".into()));
+            assert_eq!(seen.too_many().now_or_never().is_some(), number == NOT_STARTED_MAX);
+        }
     }
 }
