@@ -39,9 +39,7 @@ pub struct Incoming {
 pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut String) -> Result<Response, Problem> {
     let shared = &app.shared;
     let spec = incoming.spec;
-    if shared.drain.has_begun() {
-        return Err(stopping());
-    }
+    let arriving = shared.drain.enter()?;
     let (parts, body) = request.into_parts();
     let (namespace, query) = match query::namespace_of(&parts) {
         Ok((namespace, query)) => (namespace, Ok(query)),
@@ -53,6 +51,8 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
     shared.allowed(&known.caller, spec.id, target, known.caller.may(spec).and_then(|()| known.caller.chosen()))?;
     let connection = parts.extensions.get::<Connection>().cloned();
     let mut share = shared.budget.share(connection, URGENT.contains(&spec.id));
+    // Not counted while the body arrives: a caller that never sends the rest of its request must not hold up the stop.
+    drop(arriving);
     let read = tokio::select! {
         biased;
         read = body::read(&parts.headers, body, shared.body_max(spec.body_max), &mut share) => read,
@@ -63,7 +63,6 @@ pub async fn call(app: &App, incoming: Incoming, request: Request, name: &mut St
         Code::Busy => shared.metrics.refused("busy"),
         _ => {}
     })?;
-    // Not before: a caller that never sends the rest of its request must not hold up the stop.
     let _in_flight = shared.drain.enter()?;
     let (query, repeat_id) = query::without_repeat_id(spec, query::with_headers(spec, query, &parts.headers)?)?;
     query::check(&query)?;
