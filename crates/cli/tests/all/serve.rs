@@ -484,7 +484,7 @@ fn api_51_a_certificate_that_is_signed_by_itself_is_trusted_if_it_is_named() {
     write("other.pem", &other);
     let server = Server::start(folder.path(), &["--tls-cert", "cert.pem", "--tls-key", "key.pem"]);
     let with = |args: &[&str], url: &str| {
-        let mut weft = command(&[&["--timeout", "5s"], args].concat());
+        let mut weft = command(&[&["--timeout", "60s"], args].concat());
         weft.current_dir(folder.path()).env("WEFT_URL", url).env("WEFT_KEY", server.key.as_deref().unwrap());
         weft.env("WEFT_NAMESPACE", "default").env_remove("WEFT_STORE");
         weft

@@ -90,7 +90,7 @@ async fn api_54_while_it_stops_a_node_says_so() {
 
 #[tokio::test]
 async fn api_54_a_request_that_was_sent_half_does_not_hold_up_the_stop() {
-    let options = Options { drain: Duration::from_secs(3), ..Options::dev() };
+    let options = Options { drain: Duration::from_secs(15), ..Options::dev() };
     let mut server = Server::start(engine().await, options).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head = "POST /v1/executions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{";

@@ -1,6 +1,6 @@
 //! What is refused, with which words, and that a refusal changes nothing.
 
-use crate::records::{P0, batch, folder, head, insert, key, open};
+use crate::records::{P0, batch, folder, head, insert, key, open, try_open};
 use rusqlite::Connection;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -76,7 +76,7 @@ fn rl_76_a_hard_link_is_refused_even_if_nobody_has_it_open() {
     let link = folder.path().join("other.db");
     fs::hard_link(folder.path().join("weft.db"), &link).unwrap();
     for path in [&link, &folder.path().join("weft.db")] {
-        assert!(matches!(refusal(path), OpenError::Linked { names: 2, .. }));
+        assert!(matches!(try_open(path.clone()), Err(OpenError::Linked { names: 2, .. })));
         let findings = weft_store_sqlite::inspect(path);
         assert!(findings.iter().any(|finding| finding.subject == "names"), "{findings:?}");
     }
@@ -95,7 +95,8 @@ fn rl_76_the_name_that_has_the_log_beside_it_is_the_one_to_keep() {
     store.close();
     let (original, link) = (killed.path().join("weft.db"), killed.path().join("other.db"));
     fs::hard_link(&original, &link).unwrap();
-    let advice = |path: &Path| refusal(path).to_string().split_once("only; ").unwrap().1.to_owned();
+    let refused = |path: &Path| try_open(path.to_owned()).map(drop).unwrap_err().to_string();
+    let advice = |path: &Path| refused(path).split_once("only; ").unwrap().1.to_owned();
     let keep = "it is beside this one: keep this name and remove the others, which `find -samefile` lists";
     assert_eq!(advice(&original), keep);
     let find = "it is not beside this one: do not remove a name yet; among the names that `find -samefile` lists, keep the one \
@@ -104,7 +105,7 @@ fn rl_76_the_name_that_has_the_log_beside_it_is_the_one_to_keep() {
     fs::write(killed.path().join("other.db-wal"), "").unwrap();
     assert_eq!(advice(&link), find, "an empty log has nothing to lose");
     fs::remove_file(link).unwrap();
-    SqliteStore::open(Options::new(original)).unwrap();
+    try_open(original).unwrap();
 }
 
 #[test]
@@ -118,7 +119,7 @@ fn rl_76_a_store_that_is_open_by_a_symbolic_link_is_refused_and_its_holder_named
     is_held(&place.join("weft.db"));
     store.close();
     for path in [file, place.join("weft.db")] {
-        let through = SqliteStore::open(Options::new(path)).unwrap();
+        let through = try_open(path).unwrap();
         assert_eq!(through.path(), store.path());
         is_held(store.path());
     }

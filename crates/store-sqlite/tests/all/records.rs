@@ -1,6 +1,8 @@
 //! Stores in folders of their own, and hand-made records to put into them.
 
 use bytes::Bytes;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use uuid::Uuid;
 use weft_core::change::{Batch, Body, Change, Head, Write};
@@ -8,7 +10,7 @@ use weft_core::record::Key;
 use weft_core::schema::{Kind, PartMask, Type, Value};
 use weft_core::{CommitId, ExecutionId, PartitionId};
 use weft_store::{Found, Outcome, Store};
-use weft_store_sqlite::{Options, SqliteStore};
+use weft_store_sqlite::{OpenError, Options, SqliteStore};
 
 pub const P0: PartitionId = PartitionId(0);
 
@@ -17,7 +19,19 @@ pub fn folder() -> TempDir {
 }
 
 pub fn open(folder: &TempDir) -> SqliteStore {
-    SqliteStore::open(Options::new(folder.path().join("weft.db"))).unwrap()
+    try_open(folder.path().join("weft.db")).unwrap()
+}
+
+/// Opens a store that nobody has open. A process that another test is about to start has every open file of this process for
+/// a moment, with the locks of stores that were just closed.
+pub fn try_open(path: PathBuf) -> Result<SqliteStore, OpenError> {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        match SqliteStore::open(Options::new(path.clone())) {
+            Err(OpenError::Locked { .. }) if Instant::now() < deadline => std::thread::yield_now(),
+            opened => return opened,
+        }
+    }
 }
 
 pub fn key(partition: PartitionId, number: u64) -> Key {

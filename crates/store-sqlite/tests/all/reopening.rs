@@ -1,12 +1,12 @@
 //! What is there after a store was closed, left open or copied.
 
-use crate::records::{P0, apply, folder, get, head, insert, key, open};
+use crate::records::{P0, apply, folder, get, head, insert, key, open, try_open};
 use bytes::Bytes;
 use std::fs;
 use std::process::Command;
 use tempfile::TempDir;
 use weft_store::{Outcome, Severity};
-use weft_store_sqlite::{OpenError, Options, SqliteStore};
+use weft_store_sqlite::{OpenError, SqliteStore};
 
 const COMMITS: u64 = 50;
 
@@ -59,7 +59,7 @@ async fn rl_71_a_log_whose_database_is_gone_or_empty_is_refused_and_loses_nothin
         if empty {
             fs::write(&path, "").unwrap();
         }
-        let error = SqliteStore::open(Options::new(&path)).map(drop).unwrap_err();
+        let error = try_open(path.clone()).map(drop).unwrap_err();
         assert!(matches!(error, OpenError::OrphanedLog { .. }), "{error}");
         for named in [&path, &log] {
             assert!(error.to_string().contains(&format!("`{}`", named.display())), "{error}");
@@ -108,7 +108,7 @@ async fn rl_78_damage_is_noticed_after_an_unclean_end() {
     file[half..].iter_mut().for_each(|byte| *byte ^= 0x5a);
     fs::write(&path, file).unwrap();
     fs::write(folder.path().join("weft.db-wal"), "left over").unwrap();
-    let error = SqliteStore::open(Options::new(path)).map(drop).unwrap_err();
+    let error = try_open(path).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
 }
 
@@ -123,7 +123,7 @@ async fn rl_79_a_backup_is_a_store_of_its_own() {
     assert!(store.backup(&copy).is_err(), "a copy is never written over something");
     apply(&store, vec![insert(key(P0, COMMITS), &[])]).await;
 
-    let copied = SqliteStore::open(Options::new(copy)).unwrap();
+    let copied = try_open(copy).unwrap();
     is_full(&copied).await;
     assert_eq!(copied.id(), store.id());
     assert_eq!(head(&store, P0).await.position.seq, COMMITS + 1);

@@ -225,7 +225,7 @@ fn sc_171_a_damaged_item_is_parked_shown_tried_again_and_given_up() {
     let folder = tempfile::tempdir().unwrap();
     let dev = Dev::start(folder.path(), &[]);
     let submit =
-        |kind: &str| out(&dev, &["submit", kind, "--delay", "5s", "--lane", kind, "--quiet"]).trim().to_owned();
+        |kind: &str| out(&dev, &["submit", kind, "--delay", "15s", "--lane", kind, "--quiet"]).trim().to_owned();
     let ids = ["restored", "lost", "spared"].map(submit);
     stop(dev);
     let good = ids.each_ref().map(|id| overwrite(folder.path(), id, Bytes::from_static(b"\x01garbage")));

@@ -161,6 +161,9 @@ impl Kind for OnSqlite {
     }
 }
 
+/// How long a server may take for a call: on a loaded machine it is slow and not dead.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 pub struct OnPostgres;
 
 impl Kind for OnPostgres {
@@ -168,7 +171,8 @@ impl Kind for OnPostgres {
 
     async fn open_with(&self, partitions: u16) -> PostgresStore {
         let url = format!("{}?schema={}", shared_postgres_url(), name());
-        let options = weft_store_postgres::Options::from_url(&url).unwrap();
+        let mut options = weft_store_postgres::Options::from_url(&url).unwrap();
+        (options.connect_timeout, options.call_timeout) = (PATIENCE, PATIENCE);
         let options = options.migrate(weft_store_postgres::Migrate::Auto).partitions(partitions);
         PostgresStore::open(options).await.unwrap()
     }
@@ -198,6 +202,7 @@ impl Kind for OnValkey {
     async fn open_with(&self, partitions: u16) -> ValkeyStore {
         let mut options = weft_store_valkey::Options::from_url(shared_valkey_url()).unwrap();
         (options.prefix, options.partitions) = (name(), partitions);
+        (options.connect_timeout, options.call_timeout) = (PATIENCE, PATIENCE);
         options.migrate = weft_store_valkey::Migrate::Auto;
         ValkeyStore::open(options).await.unwrap()
     }
