@@ -143,9 +143,11 @@ const fn advice(code: Code) -> &'static str {
         Code::RateLimited => "Slow down to the rate of the key; `Retry-After` says when the next call is taken.",
         Code::Internal => "This is a defect of Weft. Nothing was changed; the log has more under the request id.",
         Code::Busy => {
-            "More work arrives than the node or its store takes in. Where the store is the reason, `fields.cause` is `store_full`, until somebody makes room for it, or `store_refused`; `contended` if other nodes keep changing the same records. Nothing has changed."
+            "`fields.cause` is `overload` if more work arrives than the node takes in. Where the store is the reason it is `store_full`, until somebody makes room for it, or `store_refused`; `contended` if other nodes keep changing the same records. Nothing has changed."
         }
-        Code::Unavailable => "`weft doctor` looks at the store. Calls go on by themselves when it is back.",
+        Code::Unavailable => {
+            "`weft doctor` looks at the store. Calls go on by themselves when it is back. A record in a format of a later version is answered so too: ask a node of that version, or upgrade this one."
+        }
         Code::Draining => "Call another node; behind a load balancer a repeat gets there.",
         Code::NotReady => "`GET /readyz` says why, to a key with the scope `operate`.",
     }

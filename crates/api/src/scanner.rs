@@ -27,7 +27,7 @@ pub struct Scanner {
     /// Absent until the first cycle has ended
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_cycle: Option<ScannerCycle>,
-    /// How long the oldest known item is due that is not handled
+    /// How long ago the oldest known item that is not handled became due
     pub lag_ms: u64,
     /// How late 99 of 100 handled items were at most, since the node began; absent if it has handled none
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -51,7 +51,8 @@ struct Ready<'a> {
 const FROM_ENVIRONMENT: [&str; 7] =
     ["engine.", "execution.", "limits.", "log.", "otel.", "scanners.", "server.cors_origins"];
 
-/// A line for each request, and for each scanner that starts, would drive the first commands to try out of sight.
+/// Log levels of `weft dev`: without these exceptions, lines about requests and starting scanners would push the commands to
+/// try off the screen.
 const QUIET: &str = "info,weft::access=warn,weft_engine::scanner=warn";
 
 pub fn run(args: Args, colour: Colour) -> Result<End> {

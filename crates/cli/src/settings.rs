@@ -66,7 +66,7 @@ pub fn from_environment(keys: &[&str]) -> Result<Settings> {
     Settings::load(sources).map_err(|mistakes| refusal(&told(&mistakes)))
 }
 
-/// The variables of this environment that set other keys than those that begin with one of these.
+/// Variables of the environment that set keys which begin with none of `keys`.
 pub fn variables_beyond(keys: &[&str]) -> Vec<String> {
     let beyond = weft_config::keys::rows().filter(|row| !keys.iter().any(|start| row.key.starts_with(start)));
     let injected = weft_config::injected_variables(std::env::vars_os());

@@ -67,7 +67,7 @@ pub fn draws_progress() -> bool {
 /// Nobody wants to hear what `say` says.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From here on only warnings and errors are told.
+/// Silences `say`. Warnings and errors are still written.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
@@ -299,7 +299,7 @@ pub struct Progress {
 pub const BAR_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
-    /// A total of 0 is one that nobody knows: the bar shows the count alone.
+    /// With a `total` of 0, which means unknown, the bar shows the count alone.
     pub fn new(colour: Colour, what: &str, total: u64) -> Self {
         if total == 0 {
             return Self::counting(colour, what);

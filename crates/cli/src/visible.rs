@@ -1,13 +1,13 @@
-//! Characters that move the cursor, turn the direction of text or take no room, as escapes. What a program says about its failure is shown
-//! to somebody else, who must be able to trust what is read.
+//! Characters that move the cursor, turn the direction of text or take no room, as escapes. What a program says about its
+//! failure is shown to somebody else, who must be able to trust what is read.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 pub use weft_graph::is_unseen;
 
-/// Text with control characters, direction marks and letters without width as escapes of JSON, so that it can stand in JSON too. Ends of lines and
-/// tabs stay as they are, and if it is `painted`, so do the codes of colours.
+/// Text with control characters, direction marks and letters without width as escapes of JSON, so that it can stand in JSON
+/// too. Ends of lines and tabs stay as they are, and if it is `painted`, so do the codes of colours.
 pub fn visible(text: &str, painted: bool) -> Cow<'_, str> {
     let keep = |letter: char| matches!(letter, '\n' | '\t') || !is_unseen(letter);
     if text.chars().all(keep) {

@@ -635,7 +635,7 @@ impl<'a> Tx<'a> {
         !(self.missed.is_empty() && self.missed_lists.is_empty())
     }
 
-    /// For a command that is refused because it has waited too often: nothing more is loaded for it.
+    /// Drops all misses, so that nothing more is loaded: the command is refused because it has waited too often.
     pub(crate) fn forget_misses(&mut self) {
         self.missed.clear();
         self.missed_lists.clear();

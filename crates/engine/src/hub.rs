@@ -199,7 +199,7 @@ impl Hub {
         }
     }
 
-    /// The runner sleeps until then, unless a hint that it has not taken is due before.
+    /// Notes that the runner sleeps until `until`; wakes it at once if a hint it has not taken is due before.
     pub fn rest(&self, until: Time) {
         let mut state = self.lock();
         state.rests_until = until;

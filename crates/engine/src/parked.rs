@@ -110,8 +110,9 @@ impl Client {
         answered(self.one(self.call(retry(id), request_id), Urgency::Normal).await, retried)
     }
 
-    /// Gives a parked item up: its timer does not fire until it is armed anew. Its record is otherwise not changed, but
-    /// a live member of a flow that does not decode counts as failed from then on.
+    /// Gives a parked item up: its timer does not fire until it is armed anew. Its record is otherwise not changed, with two
+    /// exceptions, so that a flow can finish: a live member that does not decode counts as failed from then on, and cancels
+    /// that a group owes its siblings are given up.
     pub async fn discard_parked(
         &self,
         id: ParkedId,

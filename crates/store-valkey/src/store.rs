@@ -29,7 +29,7 @@ use weft_store::{Description, Durability, Error, Outcome, Page, Read, Resolution
 const BARRED_MS: u64 = 3_600_000;
 /// How often the settings that durability rests on are looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How long one primary of several is waited for to say the time.
+/// How long to wait for one of several primaries to return the time.
 const TIME_WAIT: Duration = Duration::from_millis(500);
 /// Several nodes share a server, so a batch stays small: nobody is served while it is applied.
 const BATCH_RECORDS: usize = 512;
@@ -44,7 +44,7 @@ pub struct ValkeyStore {
     router: Arc<Router>,
     wakeups: Arc<Wakeups>,
     durability: Arc<RwLock<Durability>>,
-    /// The partition whose primary said the time last.
+    /// The partition whose primary returned the time last.
     timekeeper: AtomicUsize,
     /// Why this node writes nothing to a partition any more.
     parked: Vec<OnceLock<String>>,

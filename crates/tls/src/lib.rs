@@ -1,5 +1,6 @@
 //! Whom Weft trusts when it talks to a server: the authorities of a file, or those of the system; and what it shows to one
-//! that asks who is there. Certificates are always checked, and so are the names in them. Knows no store.
+//! that asks who is there. Certificates are always checked, and so are their names; only a pinned certificate that has none
+//! is taken under every address. Knows no store.
 
 mod advice;
 mod pinned;

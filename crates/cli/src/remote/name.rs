@@ -29,7 +29,7 @@ struct Noun {
     list: &'static str,
     /// How ids of the other kind begin
     other_letter: &'static str,
-    /// What such an id is
+    /// What an id with that letter names
     other: &'static str,
     /// The command that shows what it names
     other_get: &'static str,

@@ -40,8 +40,8 @@ pub fn busy(worker: &Worker, now: u64) -> String {
     }
 }
 
-/// A process that lives is written as seen every third of its ttl, and calls at least as often: twice that without a
-/// call means that it is probably gone, although it counts as dead only later. One that is drained may end without a word.
+/// Whether a process has not been seen for two thirds of its ttl. A live one is written as seen every third of the ttl, so it
+/// is probably gone, although it counts as dead only later. Drained processes are never silent.
 fn is_silent(worker: &Worker, now: u64) -> bool {
     matches!(worker.state, WorkerState::Active | WorkerState::Draining)
         && now.saturating_sub(worker.last_seen_at) > worker.ttl_ms / 3 * 2

@@ -62,8 +62,9 @@ pub fn retry_parked(tx: &mut Tx<'_>, who: &Principal, cmd: &RetryParked) -> Resu
     Ok(Reply::Retried(Retried::Retried))
 }
 
-/// Removes a dead letter for good, and disarms its timer until it is armed anew. The record is otherwise not changed,
-/// but a live member of a flow that does not decode counts as failed from now on, so that its flow can finish.
+/// Removes a dead letter for good, and disarms its timer until it is armed anew. The record is otherwise not changed, with
+/// two exceptions, so that a flow can finish: a live member that does not decode counts as failed from then on, and cancels
+/// that a group owes its siblings are given up.
 pub fn discard_parked(
     tx: &mut Tx<'_>,
     who: &Principal,

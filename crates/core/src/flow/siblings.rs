@@ -340,8 +340,8 @@ fn settle(tx: &mut Tx<'_>, id: ExecutionId, group: u8) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The groups of a member owe nothing any more, and its flow does not wait for their cancels. True if any owed; the caller
-/// writes the member then.
+/// Gives up the cancels that the groups of a member owe, so that its flow no longer waits for them. True if any were owed;
+/// the caller then writes the member.
 pub(crate) fn give_up(tx: &mut Tx<'_>, execution: &mut Execution) -> Result<bool, Stop> {
     let Some(flow) = execution.member().filter(|member| member.owed_since().is_some()).map(|member| member.flow) else {
         return Ok(false);

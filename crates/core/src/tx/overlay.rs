@@ -13,9 +13,9 @@ pub(super) struct Slot {
     pub(super) old_due: Vec<Due>,
     pub(super) old_facets: Option<Vec<Value>>,
     pub(super) record: Option<Record>,
-    /// What it adds to the weight of the batch.
+    /// Bytes by which the record adds to the weight of the batch.
     pub(super) weight: usize,
-    /// Its write, if it was encoded ahead; a further change takes it back.
+    /// The record's write, if `encode_ahead` has made it; dropped when the record changes again.
     pub(super) encoded: Option<Option<Write>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// An empty one, with room for as many events as another has.
+    /// An empty overlay, with room for as many events as `other` has.
     pub fn like(other: &Overlay) -> Self {
         Self { events: Vec::with_capacity(other.events.len()), ..Self::default() }
     }
@@ -89,7 +89,7 @@ impl Overlay {
         &self.events
     }
 
-    /// What became of the siblings that decided groups looked at.
+    /// Counts of the siblings that decided groups looked at, by result.
     pub fn siblings(&self) -> SiblingResults {
         self.siblings
     }
@@ -110,7 +110,7 @@ impl Overlay {
         self.strict
     }
 
-    /// What this batch adds to lists.
+    /// Executions that this batch adds to each list.
     pub fn new_listed(&self) -> &BTreeMap<List, Vec<ExecutionId>> {
         &self.listed
     }

@@ -21,13 +21,13 @@ pub fn fitting<'a>(execution: &'a Execution, takers: &'a [Taker]) -> impl Iterat
     takers.iter().filter(|taker| asks_for(execution, taker) && fits(execution, taker).is_ok())
 }
 
-/// Leaves out the dead processes that could not take it if they lived: what they lack is of no interest.
+/// Removes dead processes that could not take the execution even if they lived.
 pub fn leave_out_dead(execution: &Execution, takers: &mut Vec<Taker>) {
     let fits = |taker: &Taker| asks_for(execution, taker) && fits(execution, taker).is_ok();
     takers.retain(|taker| taker.ability != Ability::Dead || fits(taker));
 }
 
-/// The process that is most likely to take it: of equally able ones, the one that lives for sure and was seen last.
+/// The process most likely to take the execution: of equally able ones, the one that lives for sure and was seen last.
 pub fn best<'a>(execution: &'a Execution, takers: &'a [Taker], now: Time) -> Option<&'a Taker> {
     let order = |taker: &&Taker| (taker.ability, taker.is_doubtful(now), Reverse(taker.seen.at));
     fitting(execution, takers).min_by_key(order)

@@ -20,8 +20,8 @@ use weft_store::Entry;
 const LOOK: usize = 500;
 const LOOK_PER_COMMIT: usize = 4_000;
 
-/// Does what the record asks for elsewhere, and returns the command that takes the record itself further; `None` if another
-/// partition, which the record waits for, cannot take its command now.
+/// Carries out what a bulk job or share needs in other partitions, and returns the command that advances its record; `None` if
+/// a partition it waits for cannot take its command now.
 pub(super) async fn advance(cx: &ScanContext, key: Key, due: Time) -> Result<Option<Command>, Rejection> {
     let shared = &cx.shared;
     let Key::BulkJob(partition, uuid, _) = key else {

@@ -87,7 +87,7 @@ impl Looks {
         Some(if self.is_partial { Begin::Both } else { Begin::Joint })
     }
 
-    /// The look at all partitions is not answered in time.
+    /// Whether the look at all partitions has had no answer for `LATE_MS`.
     pub fn is_late(&self, clock: Time) -> bool {
         matches!(self.stage, Stage::Joint) && clock.since(self.began_at) >= LATE_MS
     }

@@ -103,7 +103,7 @@ pub const OWN_MAX: usize = 16;
 const PAGE_MAX: usize = 500;
 const NAME_MAX: usize = 64;
 
-/// Names of built-in scanners, which no other scanner may have.
+/// Names that no scanner of a program may have: those of built-in scanners, and some kept for later versions.
 const RESERVED: &str = "attempt_timeout execution_deadline lease_expiry delayed_promoter suspension_timeout \
     pending_waitpoint_expiry retention_trimmer budget_reset budget_reconciler quota_reconciler unblock \
     dependency_reconciler cancel_reconciler edge_cancel_dispatcher edge_cancel_reconciler flow_projector \
@@ -125,7 +125,7 @@ pub(crate) fn check(own: &[Arc<dyn Scanner>]) -> Result<(), OpenError> {
         let why = if !is_name(name) {
             "its name must match [a-z][a-z0-9_]{0,63}"
         } else if RESERVED.split(' ').any(|reserved| reserved == name) {
-            "a built-in scanner has this name"
+            "the name is reserved for built-in scanners"
         } else if own[..at].iter().any(|other| other.name() == name) {
             "another one has this name"
         } else if !scanner.timers().is_empty() {

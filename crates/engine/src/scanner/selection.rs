@@ -88,8 +88,8 @@ fn judge(filter: &Filter, item: &Item, key: Key, found: Option<&Found>) -> Verdi
     if covered { Verdict::Mine } else { Verdict::NotMine }
 }
 
-/// A purge outlives its execution and is judged by its own namespace. Nothing is left to judge a stale entry by, nor a
-/// member's work when the flow is gone: each node may handle it.
+/// A purge outlives its execution and is judged by its own namespace. Each node may handle a stale entry, and work of a member
+/// whose flow is gone: no record is left by which a filter could select them.
 fn of_gone(item: &Item, key: Key) -> Verdict {
     match item.key {
         Some(own @ Key::Continuation(..)) if matches!(key, Key::Execution(_)) => Verdict::Ask(own),

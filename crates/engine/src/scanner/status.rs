@@ -25,7 +25,7 @@ pub struct ScannerStatus {
     pub partitions: usize,
     /// The last cycle that has ended.
     pub last_cycle: Option<Cycle>,
-    /// How long the oldest known item is due that is not handled.
+    /// How long ago the oldest known item that is not handled became due.
     pub lag_ms: u64,
     /// How late 99 of 100 handled items were at most, since the node began.
     pub lateness_p99_ms: Option<u64>,

@@ -167,12 +167,12 @@ families! {
         SCANNER_ITEMS Counter "weft_scanner_items_total" ["scanner", "result"] "Items by what became of them"
         SCANNER_LATENESS Histogram "weft_scanner_lateness_seconds" ["scanner"] "Time from due to handled"
         SCANNER_LAG Gauge "weft_scanner_lag_seconds" ["scanner"] "Age of the oldest due entry that is known and not handled"
-        SCANNER_PARKED Gauge "weft_scanner_parked" ["scanner"] "Items that are parked, each tried once an hour or by an operator, counted up to 10000 of all scanners together"
+        SCANNER_PARKED Gauge "weft_scanner_parked" ["scanner"] "Items that are parked: those a rule refuses are tried once an hour, damaged ones by an operator alone; counted up to 10000 of all scanners together"
         SCANNER_RESTARTS Counter "weft_scanner_restarts_total" ["scanner"] "Passes that panicked and begin again"
         RETENTION_BACKLOG Gauge "weft_retention_backlog" [] "Records whose retention is over and that are still there, counted at most every 10 s and up to 10000"
         CANCEL_BACKLOG Gauge "weft_cancel_backlog" [] "Members that flows which end still have to cancel, and executions whose cancel grace is over, counted likewise"
         CONTINUATIONS Gauge "weft_continuations" [] "Work that goes on in later commits: purges, cancels, edges, seals and bulk jobs, counted likewise"
-        SCANNER_BACKLOG Gauge "weft_scanner_backlog" ["scanner"] "What scanners of the program say that waits, of all partitions of this node together"
+        SCANNER_BACKLOG Gauge "weft_scanner_backlog" ["scanner"] "Items that wait, as the embedding program's scanners count them, over all partitions of this node"
         SCANNER_PARTITIONS Gauge "weft_scanner_claimed_partitions" [] "Partitions whose timers this node looks after"
     }
 }

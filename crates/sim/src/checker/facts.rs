@@ -87,7 +87,7 @@ pub struct Waiter {
 }
 
 impl Facts {
-    /// Puts what `then` says of a partition in the place of what is said of it now.
+    /// Replaces the facts of a partition by those of `then`.
     pub fn go_back(&mut self, partition: PartitionId, then: &Facts, now_ms: u64) {
         let is = |id: &ExecutionId| id.partition() == partition;
         replace(&mut self.leases, &then.leases, |_, fact| is(&fact.execution));

@@ -32,7 +32,7 @@ pub struct Memory {
 pub struct Losses {
     /// Store time at which each partition went back last.
     at_ms: BTreeMap<PartitionId, u64>,
-    /// Commits of each partition that are not lost.
+    /// Number of commits of each partition that are not lost.
     pub(super) commits: BTreeMap<PartitionId, u64>,
     /// Lost ranges named in the feed since then: after the first position, up to the second, and by which commit.
     told: BTreeMap<PartitionId, Vec<(u64, u64, CommitId)>>,

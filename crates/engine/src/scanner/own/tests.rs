@@ -36,7 +36,7 @@ fn sr_30_a_scanner_that_cannot_be_run_is_named_with_the_reason() {
         (vec!["a-b"], "must match"),
         (vec![long], "must match"),
         (vec!["once", "twice", "twice"], "another one has"),
-        (vec!["feed_trimmer"], "a built-in scanner has"),
+        (vec!["feed_trimmer"], "is reserved for"),
     ] {
         let refused = check(&own(&names)).unwrap_err().to_string();
         let name = names.last().unwrap();
@@ -84,7 +84,7 @@ fn sr_23_the_scanner_that_the_core_names_for_a_timer_is_the_one_that_fires_it() 
     }
 }
 
-/// SC-60: exactly 20 names are built in.
+/// SC-60: exactly 20 names are reserved.
 #[test]
 fn sr_30_the_names_of_all_built_in_scanners_are_taken() {
     assert_eq!(RESERVED.split(' ').count(), 20);
