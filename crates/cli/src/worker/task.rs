@@ -22,8 +22,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Executions whose pauses are remembered.
 const PAUSES_MAX: usize = 10_000;
 
-/// A worker gives up after this many tasks in a row whose program did not run. If one has run before, they must be of so many
-/// executions: a single one may be at fault itself, and must not stop a worker that serves others.
+/// A worker gives up after this many tasks in a row whose program did not run. If another has run or runs, they must be of so
+/// many executions: a single one may be at fault itself, and must not stop a worker that serves others.
 pub const NOT_STARTED_MAX: usize = 5;
 const EXECUTIONS_MIN: usize = 2;
 const _: () = assert!(EXECUTIONS_MIN <= NOT_STARTED_MAX);
@@ -43,6 +43,8 @@ struct Row {
     executions: BTreeSet<String>,
     /// A program of this worker has run
     has_run: bool,
+    /// Tasks under way
+    running: usize,
     /// Why the last of them did not run
     reason: Option<Reason>,
 }
@@ -55,7 +57,8 @@ impl Row {
     }
 
     fn is_too_long(&self) -> bool {
-        self.tasks >= NOT_STARTED_MAX && (!self.has_run || self.executions.len() >= EXECUTIONS_MIN)
+        let serves_others = self.has_run || self.running > 0;
+        self.tasks >= NOT_STARTED_MAX && (!serves_others || self.executions.len() >= EXECUTIONS_MIN)
     }
 }
 
@@ -67,13 +70,27 @@ pub struct NotStarted {
     pauses: Mutex<HashMap<String, (Duration, Instant)>>,
 }
 
+/// A task under way.
+struct Running<'a>(&'a NotStarted);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.row.send_modify(|row| row.running -= 1);
+    }
+}
+
 impl NotStarted {
+    fn begin(&self) -> Running<'_> {
+        self.row.send_modify(|row| row.running += 1);
+        Running(self)
+    }
+
     fn see(&self, execution: &str, finish: &Finish) {
         self.row.send_modify(|row| match finish {
             Finish::NotStarted(why) => row.add(execution, why, true),
             Finish::NotPrepared(why) => row.add(execution, why, false),
             Finish::Stopped => {}
-            _ => *row = Row { has_run: true, ..Row::default() },
+            _ => *row = Row { has_run: true, running: row.running, ..Row::default() },
         });
         if !matches!(finish, Finish::NotStarted(_) | Finish::NotPrepared(_) | Finish::Stopped) {
             self.pauses().remove(execution);
@@ -98,7 +115,7 @@ impl NotStarted {
     }
 
     /// Resolves to the last reason once there are [`NOT_STARTED_MAX`] in a row; of at least two executions if a program has
-    /// run before.
+    /// run before or runs.
     pub async fn too_many(&self) -> Reason {
         let mut seen = self.row.subscribe();
         let row = seen.wait_for(Row::is_too_long).await.expect("the sender is borrowed here");
@@ -112,6 +129,7 @@ pub async fn run(
     inputs: Inputs,
     Raw(input): Raw,
 ) -> Result<Option<Payload>, Failure> {
+    let _running = not_started.begin();
     let (finish, told) = match member(&ctx, &inputs).await {
         Ok(member) => {
             let task = Task { member, ..task(&ctx, input) };
@@ -356,5 +374,9 @@ mod tests {
             seen.see("only", &Finish::NotStarted("exited with code 127".into()));
             assert_eq!(seen.too_many().now_or_never().is_some(), number == NOT_STARTED_MAX);
         }
+        let other = seen.begin();
+        assert!(seen.too_many().now_or_never().is_none(), "it serves another one");
+        drop(other);
+        assert!(seen.too_many().now_or_never().is_some());
     }
 }
