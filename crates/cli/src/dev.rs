@@ -1,13 +1,12 @@
 //! `weft dev`: a whole server for one person on one machine. Nobody needs a key, so nobody beyond this machine may call.
 
-use crate::fault::{Code, Fault};
+use crate::fault::Fault;
 use crate::node::{self, Node, Stop, build};
 use crate::store;
 use crate::terminal::{self, Colour};
 use crate::{End, log, settings};
 use anyhow::Result;
 use serde::Serialize;
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,11 +87,7 @@ pub fn run(args: Args, colour: Colour) -> Result<End> {
 
 /// What would go wrong only after the folder has been made. The port may be taken a moment later still.
 fn refuse_before_making(args: &Args, address: SocketAddr) -> Result<()> {
-    if let Err(why) = std::net::TcpListener::bind(address) {
-        let fault = Fault::new(Code::Usage, format!("cannot listen on {address}: {why}"));
-        let hint = "`--port 0` takes one that is free; perhaps `weft dev` runs already";
-        return Err(if why.kind() == ErrorKind::AddrInUse { fault.hint(hint) } else { fault }.into());
-    }
+    node::refuse_taken(address, "`--port 0` takes one that is free; perhaps `weft dev` runs already")?;
     if !args.memory && args.data_dir.exists() && !args.data_dir.is_dir() {
         let text = format!("cannot use `{}`: it is a file, and `--data-dir` names a folder", args.data_dir.display());
         return Err(Fault::usage(text));

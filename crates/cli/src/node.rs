@@ -9,6 +9,8 @@ pub use stop::Stop;
 use crate::End;
 use crate::fault::{Code, Fault};
 use anyhow::Result;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use weft_server::{App, ListenError, Listener, Stopped};
 
 pub struct Node {
@@ -49,6 +51,13 @@ impl Node {
             }
         }
     }
+}
+
+/// Refuses an address at which nothing can listen now, before folders and keys are made. It may be taken a moment later still.
+pub fn refuse_taken(address: SocketAddr, hint: &str) -> Result<()> {
+    let Err(why) = std::net::TcpListener::bind(address) else { return Ok(()) };
+    let fault = Fault::new(Code::Usage, format!("cannot listen on {address}: {why}"));
+    Err(if why.kind() == ErrorKind::AddrInUse { fault.hint(hint) } else { fault }.into())
 }
 
 /// A socket that cannot be had.

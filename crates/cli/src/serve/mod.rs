@@ -72,6 +72,8 @@ pub fn check(settings: &Settings) -> Vec<String> {
 async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, colour: Colour) -> Result<End> {
     // Before anything else: a signal that comes during the start is a wish to stop, or to read again, too.
     let (stop, hangups) = (Stop::listen()?, reload::hangups()?);
+    let listen = settings.get(keys::SERVER_LISTEN);
+    node::refuse_taken(listen, "`--listen` or `server.listen` names another one; perhaps `weft serve` runs already")?;
     let address = Address::configured(&settings)?;
     let folder = folder::of(&settings, &address);
     folder::make(&folder)?;
@@ -87,7 +89,6 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     let auth = Auth::Keyed { macs: master.key.macs(), keys: Arc::new(engine.clone()) };
     let app = App::new(engine.clone(), build::options(&settings, auth)?);
     app.show_settings(build::shown(&settings));
-    let listen = settings.get(keys::SERVER_LISTEN);
     let listener = Listener::bind(&app, listen, build::identity(&settings)?).await.map_err(node::not_listening)?;
     let metrics = match settings.get(keys::METRICS_LISTEN) {
         None => None,

@@ -171,6 +171,11 @@ fn cli_1_a_port_that_is_taken_is_told() {
     let output = command(&["serve", "--listen", address]).current_dir(other.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains(&format!("cannot listen on {address}")), "{}", text(&output.stderr));
+    assert_eq!(
+        std::fs::read_dir(other.path()).unwrap().count(),
+        0,
+        "no store is made, whose first key nobody is shown"
+    );
 }
 
 #[test]
