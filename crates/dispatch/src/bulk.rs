@@ -242,4 +242,14 @@ mod tests {
             assert_eq!(refused.fields["field"], field);
         }
     }
+
+    #[test]
+    fn api_40_a_filter_that_could_select_nothing_because_it_names_several_is_refused() {
+        for field in ["kind", "lane"] {
+            let names = |names| serde_json::from_value(json!({ field: names })).expect("a filter");
+            let refused = filter(names("mail,sms")).expect_err("no name has a comma");
+            assert_eq!((&refused.fields["field"], refused.detail.contains("`mail,sms`")), (&json!(field), true));
+            assert!(filter(names("mail")).is_ok());
+        }
+    }
 }

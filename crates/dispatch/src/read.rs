@@ -349,20 +349,29 @@ pub fn tag(tag: Option<&str>) -> Result<Option<(Text, Text)>, Problem> {
     }
 }
 
+/// A name to select by. A list of several would select nothing: a caller who separates them by commas is told.
+pub fn one(field: &'static str, name: Option<&str>) -> Result<Option<Text>, Problem> {
+    match name {
+        Some(name) if name.contains(',') => {
+            Err(Problem::invalid(field, format!("is `{name}`; it takes one {field}, and none has a comma in its name")))
+        }
+        name => Ok(name.map(Into::into)),
+    }
+}
+
 pub fn filter_of(query: &wire::ListQuery) -> Result<ListFilter, Problem> {
     let tag = tag(query.tag.as_deref())?;
     let parent = query.parent.as_deref().map(execution_id).transpose()?;
     let flow = query.flow.as_deref().map(flow_id).transpose()?;
-    let text = |text: &Option<String>| text.as_deref().map(Into::into);
     Ok(ListFilter {
         states: query.state.iter().map(|state| view::core_state(*state)).collect(),
-        lane: text(&query.lane),
-        kind: text(&query.kind),
+        lane: one("lane", query.lane.as_deref())?,
+        kind: one("kind", query.kind.as_deref())?,
         tag,
         parent,
         flow,
         against: query.against,
-        worker: text(&query.worker),
+        worker: query.worker.as_deref().map(Into::into),
         concurrency_key: query.concurrency_key.as_deref().map(key_bytes).transpose()?,
         created_from: query.created_from.map(time),
         created_until: query.created_until.map(time),

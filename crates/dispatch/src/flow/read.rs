@@ -3,7 +3,7 @@
 use super::view;
 use crate::across::{Asked, Of};
 use crate::cursor::Bound;
-use crate::read::{limit, tag};
+use crate::read::{limit, one, tag};
 use crate::rejection::problem;
 use crate::submit::time;
 use crate::{Acting, Answer, execution_id, text};
@@ -318,7 +318,7 @@ fn until(until: Option<&str>) -> Result<Option<PublicFlowState>, Problem> {
 fn filter(query: &wire::FlowsQuery) -> Result<FlowFilter, Problem> {
     Ok(FlowFilter {
         states: query.state.iter().map(|state| view::core_state(*state)).collect(),
-        kind: query.kind.as_deref().map(Into::into),
+        kind: one("kind", query.kind.as_deref())?,
         tag: tag(query.tag.as_deref())?,
         created_from: query.created_from.map(time),
         created_until: query.created_until.map(time),
