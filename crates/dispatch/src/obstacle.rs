@@ -126,11 +126,12 @@ pub fn told(obstacle: &Obstacle, now: Time) -> (String, Value, Option<&'static s
             Some("queue"),
         ),
         Obstacle::Claimable { worker, seen_at, doubtful } => {
-            let mut text = "the next matching claim takes it".to_string();
-            if *doubtful {
-                let silent = span(now.since(*seen_at));
-                text.push_str(&format!(", if worker {worker} still lives: it was last seen {silent} ago"));
-            }
+            let seen = format!("{} ago", span(now.since(*seen_at)));
+            let text = match doubtful {
+                true => format!("if worker {worker} still lives: it was last seen {seen}"),
+                false => format!("worker {worker}, last seen {seen}, could make it"),
+            };
+            let text = format!("the next matching claim takes it, {text}");
             (text, json!({ "worker": **worker, "seen_at": seen_at.ms() }), None)
         }
         Obstacle::Trouble { scanner, fails, next_try_at, last_error, parked, given_up } => {
@@ -322,7 +323,8 @@ mod tests {
         let (worker, seen_at): (Text, _) = ("mailer-1".into(), Time::from_ms(5_000));
         let said = |obstacle: &Obstacle| told(obstacle, Time::from_ms(80_000)).0;
         let claimable = |doubtful| said(&Obstacle::Claimable { worker: worker.clone(), seen_at, doubtful });
-        assert_eq!(claimable(false), "the next matching claim takes it");
+        let seen = ", worker mailer-1, last seen 1m 15s ago, could make it";
+        assert_eq!(claimable(false), format!("the next matching claim takes it{seen}"));
         let doubt = ", if worker mailer-1 still lives: it was last seen 1m 15s ago";
         assert_eq!(claimable(true), format!("the next matching claim takes it{doubt}"));
         let full = |silent| said(&Obstacle::NoWorker(NoWorker::AllFull { silent }));
