@@ -14,7 +14,7 @@ pub struct Drain {
     none_left: Notify,
 }
 
-/// One call that has arrived whole and is being answered.
+/// One call that is being answered. It is not counted while its body arrives.
 pub struct InFlight<'a>(&'a Drain);
 
 impl Drop for InFlight<'_> {
