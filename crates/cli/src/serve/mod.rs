@@ -74,6 +74,10 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     let (stop, hangups) = (Stop::listen()?, reload::hangups()?);
     let listen = settings.get(keys::SERVER_LISTEN);
     node::refuse_taken(listen, "`--listen` or `server.listen` names another one; perhaps `weft serve` runs already")?;
+    let metrics_listen = settings.get(keys::METRICS_LISTEN);
+    if let Some(address) = metrics_listen {
+        node::refuse_taken(address, "`metrics.listen` names another one")?;
+    }
     let address = Address::configured(&settings)?;
     let folder = folder::of(&settings, &address);
     folder::make(&folder)?;
@@ -90,7 +94,7 @@ async fn serve(arguments: &Arguments, settings: Settings, guard: log::Guard, col
     let app = App::new(engine.clone(), build::options(&settings, auth)?);
     app.show_settings(build::shown(&settings));
     let listener = Listener::bind(&app, listen, build::identity(&settings)?).await.map_err(node::not_listening)?;
-    let metrics = match settings.get(keys::METRICS_LISTEN) {
+    let metrics = match metrics_listen {
         None => None,
         Some(address) => Some(Listener::bind_metrics(&app, address).await.map_err(node::not_listening)?),
     };

@@ -168,14 +168,14 @@ fn cli_1_a_port_that_is_taken_is_told() {
     let server = Server::start(folder.path(), &[]);
     let address = server.url.strip_prefix("http://").unwrap();
     let other = tempfile::tempdir().unwrap();
-    let output = command(&["serve", "--listen", address]).current_dir(other.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains(&format!("cannot listen on {address}")), "{}", text(&output.stderr));
-    assert_eq!(
-        std::fs::read_dir(other.path()).unwrap().count(),
-        0,
-        "no store is made, whose first key nobody is shown"
-    );
+    for (listen, metrics) in [(address, "127.0.0.1:0"), ("127.0.0.1:0", address)] {
+        let mut serve = command(&["serve", "--listen", listen]);
+        let output = serve.env("WEFT_METRICS_LISTEN", metrics).current_dir(other.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(&format!("cannot listen on {address}")), "{}", text(&output.stderr));
+        let made = std::fs::read_dir(other.path()).unwrap().count();
+        assert_eq!(made, 0, "no store is made, whose first key is not shown");
+    }
 }
 
 #[test]
