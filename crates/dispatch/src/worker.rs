@@ -3,7 +3,7 @@
 use crate::across::{Asked, Of};
 use crate::notice::notices;
 use crate::once::{Repeat, once};
-use crate::read::limit;
+use crate::read::{limit, one};
 use crate::rejection::problem;
 use crate::{Acting, Answer, execution_id, text, view};
 use weft_api::operation::{NoBody, NoQuery, Operation, Scope};
@@ -89,8 +89,8 @@ impl Acting<'_> {
         let given = |text: &Option<String>| text.as_deref().map(Text::from);
         let filter = WorkerFilter {
             worker: given(&query.worker),
-            lane: given(&query.lane),
-            kind: given(&query.kind),
+            lane: one("lane", query.lane.as_deref())?,
+            kind: one("kind", query.kind.as_deref())?,
             capability: given(&query.capability),
             state: query.state.map(|state| Text::from(word(state))),
             ..WorkerFilter::default()
