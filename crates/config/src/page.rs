@@ -15,8 +15,8 @@ A setting comes from the built-in default, from `weft.toml`, from the environmen
 check` what is wrong with yours.
 
 - **Mistakes stop the start**, all of them told at once: an unknown key or flag, a wrong unit, a value out of range.
-- **Unknown variables** with the prefix `WEFT_` are warned of with the nearest name by every command; `weft config check` refuses
-  them.
+- **Unknown variables** with the prefix `WEFT_` are warned of with the nearest name by every command, unless it is quiet (`-q`);
+  `weft config check` refuses them.
 - **Kubernetes and Docker links** add variables for a service or container called `weft`, such as `WEFT_SERVICE_HOST`,
   `WEFT_PORT=tcp://…` and `WEFT_PORT_7700_TCP_ADDR`. They are known by name and value and passed over; the log names them at
   the level `debug`.
