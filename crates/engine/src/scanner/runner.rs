@@ -379,10 +379,7 @@ impl Runner {
             if taken[duty.0] >= shared.config.scanners.at_once || shared.is_closing() {
                 continue;
             }
-            let is_own = self.scanners[duty.0].timers().is_empty();
             let is_probe = match self.aside.get_mut(&duty.1) {
-                // A pass of the embedding program may succeed without any call to the store.
-                Some(_) if is_own => continue,
                 Some(aside) if aside.probe_at() > clock && planted::on(Defect::DeadPartitionHidesOthers) => break,
                 Some(aside) if aside.probe_at() > clock => continue,
                 Some(aside) => {
@@ -495,7 +492,12 @@ impl Runner {
             self.keep(duty, due);
             return self.put_aside(partition, is_probe, Some(place));
         }
-        if is_probe {
+        if is_probe && scanner.timers().is_empty() {
+            // A pass of the embedding program may succeed without any call to the store.
+            if let Some(aside) = self.aside.get_mut(&partition) {
+                aside.probe_shows_nothing(place);
+            }
+        } else if is_probe {
             self.aside.remove(&partition);
         }
         let took_ms = self.shared.runtime.clock().since(began_at);
@@ -546,7 +548,7 @@ impl Runner {
             }
         };
         if let Some(scanner) = scanner {
-            aside.failed(scanner);
+            aside.stands_back(scanner);
         }
         for cycles in &mut self.cycles {
             cycles.leave_out(partition);
@@ -657,8 +659,7 @@ impl Runner {
         let places = self.places(clock);
         for (duty, (at, _)) in self.due.iter().filter(|(duty, _)| !self.running.contains_key(duty)) {
             // A partition that was put aside waits for its probe, and a probe whose time has come for a place.
-            let is_own = self.scanners[duty.0].timers().is_empty();
-            if self.aside.get(&duty.1).is_some_and(|aside| is_own || aside.probe_at() > clock) {
+            if self.aside.get(&duty.1).is_some_and(|aside| aside.probe_at() > clock) {
                 continue;
             }
             let at = self.panicked.get(duty).map_or(*at, |again_at| *again_at.max(at));
