@@ -14,15 +14,15 @@ pub(super) struct Aside {
     probe_at: Time,
     /// When the probe that is under way began.
     probing: Option<Time>,
-    /// The last turn of each scanner.
-    turns: BTreeMap<usize, u32>,
-    last_turn: u32,
+    /// The last failed pass of each scanner, by its number among those here.
+    failures: BTreeMap<usize, u32>,
+    last_failure: u32,
 }
 
 impl Aside {
     pub fn new(clock: Time) -> Self {
         let probe_at = clock + PAUSE_MS;
-        Self { pause_ms: PAUSE_MS, probe_at, probing: None, turns: BTreeMap::new(), last_turn: 0 }
+        Self { pause_ms: PAUSE_MS, probe_at, probing: None, failures: BTreeMap::new(), last_failure: 0 }
     }
 
     /// When the next probe may begin.
@@ -41,22 +41,16 @@ impl Aside {
         self.probing = None;
     }
 
-    /// A probe has ended that shows nothing of the store: the next one may begin at once, with another scanner.
-    pub fn probe_shows_nothing(&mut self, scanner: usize) {
-        self.probing = None;
-        self.stands_back(scanner);
+    /// A pass of this scanner has failed.
+    pub fn failed(&mut self, scanner: usize) {
+        self.last_failure += 1;
+        self.failures.insert(scanner, self.last_failure);
     }
 
-    /// A scanner has had its turn to probe and comes after the others.
-    pub fn stands_back(&mut self, scanner: usize) {
-        self.last_turn += 1;
-        self.turns.insert(scanner, self.last_turn);
-    }
-
-    /// The place of a scanner among those that wait to probe: one that has had no turn is first, then the one whose turn is the
-    /// longest ago. The calls of one scanner may fail while those of all others would succeed.
+    /// The place of a scanner among those that wait to probe: one that has not failed is first, then the one whose failure is
+    /// the longest ago. The calls of one scanner may fail while those of all others would succeed.
     pub fn turn(&self, scanner: usize) -> u32 {
-        self.turns.get(&scanner).copied().unwrap_or(0)
+        self.failures.get(&scanner).copied().unwrap_or(0)
     }
 }
 
@@ -85,7 +79,7 @@ mod tests {
         let mut probes = Vec::new();
         for _ in 0..6 {
             let scanner = first(&aside);
-            aside.stands_back(scanner);
+            aside.failed(scanner);
             probes.push(scanner);
         }
         assert_eq!(probes, [0, 1, 2, 0, 1, 2]);

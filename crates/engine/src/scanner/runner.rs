@@ -366,13 +366,18 @@ impl Runner {
             due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
         };
         // Partitions that answer come first: one that does not must not take their places. In one that was put aside the
-        // scanners probe in turn: if the calls of one fail and the others' would not, they must not wait for it.
+        // scanners probe in turn: if the calls of one fail and the others' would not, they must not wait for it. A pass of the
+        // embedding program may succeed without any call to the store, so it is no probe: it begins before the next one.
         let silent = self.silent(clock);
-        let turn = |duty: &Duty| self.aside.get(&duty.1).map_or(0, |aside| aside.turn(duty.0));
+        let own: Vec<bool> = self.scanners.iter().map(|scanner| scanner.timers().is_empty()).collect();
+        let turn = |duty: &Duty| match own[duty.0] {
+            true => None,
+            false => Some(self.aside.get(&duty.1).map_or(0, |aside| aside.turn(duty.0))),
+        };
         let order = |(duty, due): (&Duty, &Due)| (silent.contains(&duty.1), turn(duty), *due, *duty);
-        let mut due: Vec<(bool, u32, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
+        let mut due: Vec<(bool, Option<u32>, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
         due.sort();
-        let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !self.scanners[duty.0].timers().is_empty();
+        let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !own[duty.0];
         let waiting: BTreeSet<PartitionId> =
             due.iter().map(|(_, _, _, duty)| duty).filter(|duty| may_probe(duty)).map(|duty| duty.1).collect();
         for (_, _, due, duty) in due {
@@ -382,6 +387,7 @@ impl Runner {
             let is_probe = match self.aside.get_mut(&duty.1) {
                 Some(aside) if aside.probe_at() > clock && planted::on(Defect::DeadPartitionHidesOthers) => break,
                 Some(aside) if aside.probe_at() > clock => continue,
+                Some(_) if own[duty.0] => false,
                 Some(aside) => {
                     aside.begin_probe(clock);
                     true
@@ -492,12 +498,7 @@ impl Runner {
             self.keep(duty, due);
             return self.put_aside(partition, is_probe, Some(place));
         }
-        if is_probe && scanner.timers().is_empty() {
-            // A pass of the embedding program may succeed without any call to the store.
-            if let Some(aside) = self.aside.get_mut(&partition) {
-                aside.probe_shows_nothing(place);
-            }
-        } else if is_probe {
+        if is_probe {
             self.aside.remove(&partition);
         }
         let took_ms = self.shared.runtime.clock().since(began_at);
@@ -548,7 +549,7 @@ impl Runner {
             }
         };
         if let Some(scanner) = scanner {
-            aside.stands_back(scanner);
+            aside.failed(scanner);
         }
         for cycles in &mut self.cycles {
             cycles.leave_out(partition);
