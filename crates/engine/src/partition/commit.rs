@@ -442,7 +442,7 @@ impl Partition {
     }
 
     /// Puts these commands, behind them those of the open batch, and behind these what waits for records, back to where they
-    /// came from. Calls of one batch keep their order.
+    /// came from: in the order in which they came in.
     pub(super) fn take_back(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
         let open = std::mem::take(&mut self.open);
         self.put_stalled_back();

@@ -44,7 +44,7 @@ use weft_core::command::{Call, Command, Expire, Principal};
 use weft_core::error::{BusyCause, Rejection};
 use weft_core::record::{Key, Record};
 use weft_core::schema::{PartMask, Timer};
-use weft_core::tx::{List, Lookup, Miss, Stop, Tx};
+use weft_core::tx::{List, Miss, Stop, Tx};
 use weft_core::{CommitId, ExecutionId, PartitionId, Time};
 use weft_store::{Description, Error, Outcome, Page, Read, Resolution, Scan, Wake};
 
@@ -128,10 +128,9 @@ struct Item {
     job: u64,
     at: usize,
     call: Call,
-    /// When it came in, or was run again after a refusal: on a shared store an answer without a write must rest on records
-    /// read since.
+    /// When it came in: on a shared store an answer without a write must rest on records read since.
     turn: u64,
-    /// How often it was run again because an invariant would have broken, or a refusal rested on different moments.
+    /// How often it was run again because an invariant would have broken.
     reloads: u32,
     /// How often it missed something.
     rounds: u32,
@@ -514,10 +513,10 @@ impl Partition {
                 Err(CONTENDED)
             }
             // A refusal is verified by no commit. Between two moments another node may have done what is refused here.
-            Ran::Answer(Err(_), looked) if !probe && item.reloads == 0 && self.is_mixed(&looked) => {
+            Ran::Answer(Err(_), looked) if item.reloads == 0 && self.is_mixed(&looked) => {
                 item.reloads += 1;
-                item.turn = self.turn;
-                return self.stall(item, self.read_again(&looked));
+                let misses = self.forget_looked(&looked);
+                return self.stall(item, misses);
             }
             Ran::Answer(answer, _) => answer,
             Ran::Miss(misses) => {
@@ -540,30 +539,17 @@ impl Partition {
 
     /// Drops what a command has read from memory. Returns what loads all of it together again.
     fn forget_looked(&mut self, looked: &Looked) -> Vec<Miss> {
-        // With the parts that were loaded before: missing ones would be read in another turn than the rest.
-        let parts = |key: &Key| match self.cache.get(key) {
-            Lookup::Present { record, .. } => record.loaded(),
-            Lookup::Damaged(..) => PartMask::ALL,
-            Lookup::Unknown | Lookup::Absent => PartMask::NONE,
-        };
-        let records = looked.reads.iter().map(|key| Miss::Record(*key, parts(key)));
+        let records = looked.reads.iter().map(|key| Miss::Record(*key, self.loaded_parts(key)));
         let misses = records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect();
         self.forget(&looked.reads);
         self.lists.forget(&looked.lists);
         misses
     }
 
-    /// What reads again together all that a command has read, without dropping it: of an unchanged record the parts that are
-    /// in memory stay.
-    fn read_again(&self, looked: &Looked) -> Vec<Miss> {
-        let records =
-            looked.reads.iter().filter(|key| !self.is_ours(key)).map(|key| Miss::Record(*key, PartMask::NONE));
-        records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect()
-    }
-
-    /// Written by the open batch, or by the commit in flight.
-    fn is_ours(&self, key: &Key) -> bool {
-        self.open.overlay.get(key).is_some() || self.flying.as_ref().is_some_and(|flying| flying.has(key))
+    /// The parts of a record that are in memory. Who reads it again together with others reads all of these: missing ones
+    /// would be read in another turn than the rest.
+    fn loaded_parts(&self, key: &Key) -> PartMask {
+        self.cache.record(key).map_or(PartMask::NONE, Record::loaded)
     }
 
     /// Whether a command read records of different moments, between which another node may have written: those that the
@@ -648,9 +634,17 @@ impl Partition {
         if self.node.description.exclusive {
             return Ran::Answer(answer, looked);
         }
-        let is_old = looked.reads.iter().any(|key| self.cache.is_older(key, turn) && !self.is_ours(key))
-            || looked.lists.iter().any(|rest| self.lists.is_older(rest, turn));
-        if is_old { Ran::Miss(self.read_again(&looked)) } else { Ran::Answer(answer, looked) }
+        let is_ours = |key: &Key| {
+            self.open.overlay.get(key).is_some() || self.flying.as_ref().is_some_and(|flying| flying.has(key))
+        };
+        let others: Vec<&Key> = looked.reads.iter().filter(|key| !is_ours(key)).collect();
+        let is_fresh = !others.iter().any(|key| self.cache.is_older(key, turn))
+            && !looked.lists.iter().any(|rest| self.lists.is_older(rest, turn));
+        if is_fresh {
+            return Ran::Answer(answer, looked);
+        }
+        let records = others.into_iter().map(|key| Miss::Record(*key, self.loaded_parts(key)));
+        Ran::Miss(records.chain(looked.lists.iter().map(|(list, after)| Miss::List(*list, *after))).collect())
     }
 
     /// Tells the ready queues what a command changed.

@@ -227,7 +227,7 @@ impl Pass {
     ) -> Option<Vec<bool>> {
         let mut gone = Vec::with_capacity(items.len());
         let (mut called, mut calls) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
-        for (number, item) in items.iter().enumerate() {
+        for item in items {
             if cx.is_stopping() {
                 return None;
             }
@@ -249,9 +249,6 @@ impl Pass {
             };
             // One wait for a store that does not answer is enough: the rest of the page is left to the next pass.
             let is_last = matches!(&call, Err(rejection) if is_outage(rejection));
-            if is_last && number + 1 < items.len() {
-                left.unread = item.entry.timer().map(|timer| (timer, Some(item.place.clone())));
-            }
             calls.push(call);
             called.push(item);
             if is_last {
@@ -482,12 +479,7 @@ impl Pass {
             tracing::warn!(scanner = self.scanner, %partition, items = left.stuck, "items were left for later");
         }
         if cx.is_unanswered() {
-            let duty = (self.scanner, partition);
-            match left.unread {
-                // If the store answers for all items but this one, they must not wait behind it.
-                Some(at) => cx.shared.cursors.put(duty, Cursor { at, next_due: report.next_due }),
-                None => drop(cx.shared.cursors.take(duty)),
-            }
+            cx.shared.cursors.take((self.scanner, partition));
             report.more = false;
         }
         if left.passed_by || left.stuck > 0 {
@@ -595,8 +587,6 @@ struct Left {
     stuck: u32,
     /// An item has more to do at once.
     more: bool,
-    /// The item at which the pass ended before others, because the store did not answer what its command needs.
-    unread: Option<Start>,
     /// Members of flows that the pass has recounted.
     recounted: usize,
     /// Partitions that did not answer a search for leases.
@@ -647,8 +637,8 @@ fn is_failure(rejection: &Rejection) -> bool {
     !is_left && !is_outage(rejection)
 }
 
-/// The records under `keys` that do not decode, each with its error; `None` if the store does not answer. Reads every part: a
-/// command may have failed on a part that most commands do not load.
+/// The records under `keys` that do not decode, each with its error; `None` if the store does not answer. Reads every part: a command may have
+/// failed on a part that most commands do not load.
 async fn damages(cx: &ScanContext, partition: PartitionId, keys: BTreeSet<Key>) -> Option<BTreeMap<Key, DecodeError>> {
     let wanted = keys.iter().map(|key| (*key, PartMask::ALL)).collect();
     let read = cx.shared.store.read(partition, wanted).await;

@@ -366,28 +366,25 @@ impl Runner {
             due.0 <= now && !self.running.contains_key(*duty) && !self.panicked.contains_key(*duty)
         };
         // Partitions that answer come first: one that does not must not take their places. In one that was put aside the
-        // scanners probe in turn: if the calls of one fail and the others' would not, they must not wait for it. A pass of the
-        // embedding program may succeed without any call to the store, so it is no probe: it begins before the next one.
+        // scanners probe in turn: if the calls of one fail and the others' would not, they must not wait for it.
         let silent = self.silent(clock);
-        let own: Vec<bool> = self.scanners.iter().map(|scanner| scanner.timers().is_empty()).collect();
-        let turn = |duty: &Duty| match own[duty.0] {
-            true => None,
-            false => Some(self.aside.get(&duty.1).map_or(0, |aside| aside.turn(duty.0))),
-        };
+        let turn = |duty: &Duty| self.aside.get(&duty.1).map_or(0, |aside| aside.turn(duty.0));
         let order = |(duty, due): (&Duty, &Due)| (silent.contains(&duty.1), turn(duty), *due, *duty);
-        let mut due: Vec<(bool, Option<u32>, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
+        let mut due: Vec<(bool, u32, Due, Duty)> = self.due.iter().filter(is_due).map(order).collect();
         due.sort();
-        let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !own[duty.0];
+        let may_probe = |duty: &Duty| shared.config.scanners.at_once > 0 && !self.scanners[duty.0].timers().is_empty();
         let waiting: BTreeSet<PartitionId> =
             due.iter().map(|(_, _, _, duty)| duty).filter(|duty| may_probe(duty)).map(|duty| duty.1).collect();
         for (_, _, due, duty) in due {
             if taken[duty.0] >= shared.config.scanners.at_once || shared.is_closing() {
                 continue;
             }
+            let is_own = self.scanners[duty.0].timers().is_empty();
             let is_probe = match self.aside.get_mut(&duty.1) {
+                // A pass of the embedding program may succeed without any call to the store.
+                Some(_) if is_own => continue,
                 Some(aside) if aside.probe_at() > clock && planted::on(Defect::DeadPartitionHidesOthers) => break,
                 Some(aside) if aside.probe_at() > clock => continue,
-                Some(_) if own[duty.0] => false,
                 Some(aside) => {
                     aside.begin_probe(clock);
                     true
@@ -660,7 +657,8 @@ impl Runner {
         let places = self.places(clock);
         for (duty, (at, _)) in self.due.iter().filter(|(duty, _)| !self.running.contains_key(duty)) {
             // A partition that was put aside waits for its probe, and a probe whose time has come for a place.
-            if self.aside.get(&duty.1).is_some_and(|aside| aside.probe_at() > clock) {
+            let is_own = self.scanners[duty.0].timers().is_empty();
+            if self.aside.get(&duty.1).is_some_and(|aside| is_own || aside.probe_at() > clock) {
                 continue;
             }
             let at = self.panicked.get(duty).map_or(*at, |again_at| *again_at.max(at));

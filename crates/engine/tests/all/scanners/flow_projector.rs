@@ -240,28 +240,6 @@ pub async fn sc_12_an_index_of_members_that_cannot_be_read_is_no_zero(kind: impl
     assert_eq!(pages.collect::<Vec<_>>(), [(Some(P0), 500); 3], "SC-13");
 }
 
-pub async fn sr_1_a_flow_whose_members_alone_cannot_be_read_holds_up_no_other_of_its_page(kind: impl Kind) {
-    let bench = Bench::new(&kind).await;
-    let flows = [bench.flow(1).await, bench.flow(1).await, bench.flow(1).await];
-    bench.pass(15_000).await;
-    let first = Mutex::new(None);
-    bench.probe.refuse(move |asked| match asked {
-        Asked::Scan(_, scan) if is_members(asked) => {
-            let prefix = scan.ranges[0].prefix.clone();
-            *first.lock().unwrap().get_or_insert_with(|| prefix.clone()) == prefix
-        }
-        _ => false,
-    });
-    assert_eq!(bench.counts(NAME).await, (0, 1), "the pass waits for the store once");
-    assert_eq!(bench.counts(NAME).await, (2, 0), "the next one goes on behind that flow");
-    assert_eq!(bench.counts(NAME).await, (0, 1), "and then it is tried again");
-    bench.probe.obey();
-    assert_eq!(bench.counts(NAME).await, (1, 0));
-    for flow in flows {
-        assert!(bench.record(flow).await.summary.verified_at.is_some());
-    }
-}
-
 pub async fn sc_14_members_that_are_all_gone_are_drift_and_no_silent_zero(kind: impl Kind) {
     let bench = Bench::new(&kind).await;
     let flow = bench.flow(3).await;

@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use weft_core::PartitionId;
 use weft_core::filter::Filter as Wanted;
-use weft_core::schema::Timer;
 use weft_engine::config::{Filter, ScannerConfig};
 use weft_engine::runtime::BoxFuture;
 use weft_engine::scanner::{Report, ScanContext, Scanner};
@@ -102,26 +101,6 @@ pub async fn sr_30_it_passes_over_every_partition_once_in_an_interval(kind: impl
     let before = passes();
     bench.pass(5_000).await;
     assert_eq!(passes(), before, "stopped with the engine");
-}
-
-pub async fn sr_1_a_built_in_scanner_whose_page_cannot_be_read_keeps_it_from_no_partition(kind: impl Kind) {
-    let sweeper = Sweeper::default();
-    let scanners = ScannerConfig { own: vec![Arc::new(sweeper.clone())], ..ScannerConfig::default() };
-    let bench = Bench::configured(&kind, scanners).await;
-    bench.client.submit(Submission::new("mail").delay_ms(1_000)).await.unwrap();
-    bench.probe.refuse(|asked| asked.due() == Some(Timer::Until as i64));
-    for _ in 0..30 {
-        bench.pass(1_000).await;
-    }
-    let errors = || bench.count("weft_scanner_items_total", &["delayed_promoter", "error"]);
-    let passes = || sweeper.pages.lock().unwrap().len();
-    let before = (errors(), passes());
-    for _ in 0..60 {
-        bench.pass(1_000).await;
-    }
-    let (failed, passed) = (errors() - before.0, passes() - before.1);
-    assert!((4..=8).contains(&failed), "the other one probes every ten seconds: {failed} in a minute");
-    assert!(passed >= failed as usize, "it passes as often: {passed}");
 }
 
 /// Its passes never end.
