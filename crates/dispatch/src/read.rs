@@ -349,7 +349,7 @@ pub fn tag(tag: Option<&str>) -> Result<Option<(Text, Text)>, Problem> {
     }
 }
 
-/// A name to select by. A list of several would select nothing: a caller who separates them by commas is told.
+/// The one lane or kind that a filter selects. A list with commas is refused, because it would select nothing.
 pub fn one(field: &'static str, name: Option<&str>) -> Result<Option<Text>, Problem> {
     match name {
         Some(name) if name.contains(',') => {

@@ -32,8 +32,8 @@ use weft_store::{Error, Range, Scan, Store, Target};
 const NODES_MAX: usize = 1_000;
 /// How long a call is waited for before the heartbeat is written.
 const ANSWER_WAIT_MS: u64 = 1_500;
-/// Two calls of `read` and one of `compare` come before each heartbeat. So a partition
-/// that does not answer makes no node late.
+/// Two calls of `read` and one of `compare` come before each heartbeat. So a partition that does not answer makes no node
+/// late.
 const _: () = assert!(NODE_HEARTBEAT_MS + 3 * ANSWER_WAIT_MS < NODE_TTL_MS);
 
 /// The nodes as they were read last.

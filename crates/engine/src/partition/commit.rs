@@ -441,8 +441,8 @@ impl Partition {
         self.reset_after_failure();
     }
 
-    /// Puts these commands, behind them those of the open batch, and behind these what waits for records, back to where they
-    /// came from: in the order in which they came in.
+    /// Puts commands back to where they came from: first `done`, after it the open batch, after that what waits for records.
+    /// Calls of one batch keep their order.
     pub(super) fn take_back(&mut self, done: Vec<(Item, Answer)>, served: Vec<Served>) {
         let open = std::mem::take(&mut self.open);
         self.put_stalled_back();

@@ -546,8 +546,8 @@ impl Partition {
         misses
     }
 
-    /// The parts of a record that are in memory. Who reads it again together with others reads all of these: missing ones
-    /// would be read in another turn than the rest.
+    /// Parts of a record that are in memory. A joint reload of several records asks for all of them, because a part that is
+    /// missing would be read in another turn than the rest.
     fn loaded_parts(&self, key: &Key) -> PartMask {
         self.cache.record(key).map_or(PartMask::NONE, Record::loaded)
     }

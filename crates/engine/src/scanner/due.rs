@@ -637,8 +637,8 @@ fn is_failure(rejection: &Rejection) -> bool {
     !is_left && !is_outage(rejection)
 }
 
-/// The records under `keys` that do not decode, each with its error; `None` if the store does not answer. Reads every part: a command may have
-/// failed on a part that most commands do not load.
+/// The records under `keys` that do not decode, each with its error; `None` if the store does not answer. Reads every part: a
+/// command may have failed on a part that most commands do not load.
 async fn damages(cx: &ScanContext, partition: PartitionId, keys: BTreeSet<Key>) -> Option<BTreeMap<Key, DecodeError>> {
     let wanted = keys.iter().map(|key| (*key, PartMask::ALL)).collect();
     let read = cx.shared.store.read(partition, wanted).await;

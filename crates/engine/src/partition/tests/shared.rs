@@ -526,7 +526,7 @@ fn an_answer_that_writes_nothing_rests_on_a_list_that_was_scanned_since_the_call
     assert_eq!(family.waited_for(&bench), [second]);
 }
 
-/// A call of the shop under this request id.
+/// A call with this request id.
 fn request(id: &'static str, command: Command) -> Call {
     Call { principal: shop(), request_id: Some(id.into()), expected_revision: None, command }
 }

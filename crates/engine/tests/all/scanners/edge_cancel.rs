@@ -96,10 +96,7 @@ pub async fn sc_37_the_runner_begins_the_safety_net_for_entries_of_its_age(kind:
     assert_eq!(wakes(NAME), 1, "once for what was hinted once");
 
     // The dispatcher of this node leaves it to others, who never come.
-    let bench = Bench::configured(&kind, without_dispatcher()).await;
-    let flow = race(&bench, 2, None).await;
-    end_siblings(&bench, 2).await;
-    plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    let (bench, flow) = owing_ended(&kind).await;
     let bench = bench.again().await;
     bench.pass(9_999).await;
     assert_eq!((bench.entries(Timer::GroupCancel).await, action(&bench, Reconciled::DrainCompleted)), (1, 0));
@@ -196,11 +193,17 @@ fn items(bench: &Bench<impl Store>, scanner: &str, result: &str) -> u64 {
     bench.count("weft_scanner_items_total", &[scanner, result])
 }
 
-pub async fn sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_and_comes_back(kind: impl Kind) {
-    let bench = Bench::configured(&kind, without_dispatcher()).await;
+/// A group that still owes cancels to siblings which have ended, and no scanner but the reconciler to find that.
+async fn owing_ended<K: Kind>(kind: &K) -> (Bench<K::Store>, FlowId) {
+    let bench = Bench::configured(kind, without_dispatcher()).await;
     let flow = race(&bench, 2, None).await;
     end_siblings(&bench, 2).await;
     plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    (bench, flow)
+}
+
+pub async fn sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_and_comes_back(kind: impl Kind) {
+    let (bench, _) = owing_ended(&kind).await;
     let bench = bench.again().await;
     bench.probe.refuse(|asked| asked.due() == Some(Timer::GroupCancel as i64));
     let (log, _guard) = Log::listen();
@@ -229,10 +232,7 @@ pub async fn sc_41_the_runner_counts_an_index_that_cannot_be_read_as_an_error_an
 }
 
 pub async fn sr_1_a_scanner_whose_page_cannot_be_read_keeps_no_other_from_its_partition(kind: impl Kind) {
-    let bench = Bench::configured(&kind, without_dispatcher()).await;
-    let flow = race(&bench, 2, None).await;
-    end_siblings(&bench, 2).await;
-    plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    let (bench, _) = owing_ended(&kind).await;
     let bench = bench.again().await;
     bench.probe.refuse(|asked| asked.due() == Some(Timer::GroupCancel as i64));
     for _ in 0..15 {
@@ -250,10 +250,7 @@ pub async fn sr_1_a_scanner_whose_page_cannot_be_read_keeps_no_other_from_its_pa
 }
 
 pub async fn sc_42_the_runner_removes_poison_once_and_serves_its_neighbour(kind: impl Kind) {
-    let bench = Bench::configured(&kind, without_dispatcher()).await;
-    let flow = race(&bench, 2, None).await;
-    end_siblings(&bench, 2).await;
-    plant::owe(&*bench.store, member_id(flow, "j"), bench.engine.now()).await;
+    let (bench, flow) = owing_ended(&kind).await;
     bench.engine.shutdown().await;
     for entry in &poison(&kind) {
         kind.insert_due(&bench.store, P0, entry).await;
